@@ -1,0 +1,1 @@
+//! The command line: serve, check, explain; each a thin call into the library.

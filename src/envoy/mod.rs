@@ -1,0 +1,1 @@
+//! Where Envoy's protobuf types stop: the rate-limit service, conversions, headers.

@@ -1,0 +1,1 @@
+//! What a decision adds to the metrics of its rule.

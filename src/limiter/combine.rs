@@ -1,0 +1,1 @@
+//! From decisions to statuses and the overall code.

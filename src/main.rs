@@ -1,0 +1,6 @@
+//! Parses the command line, starts logging, calls the library.
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Puts it together: gRPC, HTTP, admin, health, start, drain, stop.

@@ -1,0 +1,1 @@
+//! Every process setting, from flags and environment, read once.
