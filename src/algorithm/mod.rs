@@ -140,6 +140,16 @@ pub struct Decision {
     pub written: bool,
 }
 
+impl Anchor {
+    /// Its word in policy files and keys.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Epoch => "epoch",
+            Self::FirstHit => "first_hit",
+        }
+    }
+}
+
 impl Algorithm {
     /// Every algorithm, once.
     pub const ALL: [Self; 5] = [

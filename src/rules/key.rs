@@ -21,3 +21,8 @@ pub fn write_key<'a>(
 ) -> KeyRange {
     todo!("{text} {domain:?} {} {kind}", entries.count())
 }
+
+/// Appends `text` with everything escaped that has a meaning in keys.
+pub(super) fn escape(key: &mut String, text: &str) {
+    todo!("{key} {text}")
+}

@@ -12,3 +12,10 @@ pub struct Labels {
     /// All further levels, or empty.
     pub key3: Box<str>,
 }
+
+impl Labels {
+    /// Labels of a path: one text per level, `key`, `key_value` or `key_pattern`.
+    pub fn new<'a>(domain: &str, levels: impl Iterator<Item = &'a str>) -> Self {
+        todo!("{domain} {}", levels.count())
+    }
+}

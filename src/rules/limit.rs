@@ -111,10 +111,101 @@ impl Unit {
     }
 }
 
+impl FailureMode {
+    /// Its word in policy files and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Closed => "closed",
+            Self::Local => "local",
+            Self::Error => "error",
+        }
+    }
+}
+
 impl Defaults {
     /// The limit of a request's override: everything but these three is the defaults'.
     /// `None` if its window is longer than a year.
-    pub fn limit(&self, requests: u32, unit: Unit, multiplier: u32) -> Option<RuleLimit> {
-        todo!("{requests} {unit:?} {multiplier}")
+    pub fn limit(&self, requests: u32, unit: Unit, unit_multiplier: u32) -> Option<RuleLimit> {
+        LimitParts {
+            requests,
+            unit,
+            unit_multiplier,
+            defaults: self.clone(),
+            name: Arc::default(),
+            replaces: Box::default(),
+        }
+        .build()
     }
+}
+
+/// What a [`RuleLimit`] is made of.
+#[derive(Clone, Debug)]
+pub struct LimitParts {
+    /// Hits per window.
+    pub requests: u32,
+    /// Unit of the window.
+    pub unit: Unit,
+    /// The window is unit × this; 0 means 1.
+    pub unit_multiplier: u32,
+    /// Everything that has a default, with what the rule itself names laid over it.
+    pub defaults: Defaults,
+    /// Its name, empty if none.
+    pub name: Arc<str>,
+    /// Names of limits that this one removes from the request.
+    pub replaces: Box<[Box<str>]>,
+}
+
+impl LimitParts {
+    /// The limit; `None` if its window is longer than a year.
+    pub fn build(self) -> Option<RuleLimit> {
+        let Self { requests, unit, unit_multiplier, defaults, name, replaces } = self;
+        let window = unit.window(unit_multiplier)?;
+        let algorithm = defaults.algorithm;
+        let limit = Limit {
+            algorithm,
+            requests,
+            window,
+            burst: defaults.burst.unwrap_or(default_burst(algorithm, requests)),
+            count_denied: defaults
+                .count_denied
+                .unwrap_or(matches!(algorithm, Algorithm::FixedWindow(_))),
+        };
+        Some(RuleLimit {
+            limit,
+            unit,
+            unit_multiplier: unit_multiplier.max(1),
+            name,
+            replaces,
+            failure_mode: defaults.failure_mode,
+            post_paid: defaults.count_denied == Some(true),
+            kind: kind(algorithm, window, defaults.version.as_deref()),
+        })
+    }
+}
+
+fn default_burst(algorithm: Algorithm, requests: u32) -> u32 {
+    match algorithm {
+        Algorithm::TokenBucket => requests,
+        Algorithm::FixedWindow(_)
+        | Algorithm::SlidingWindowLog
+        | Algorithm::SlidingWindowCounter
+        | Algorithm::LeakyBucket => 1,
+    }
+}
+
+/// `token_bucket/60`, `fixed_window/first_hit/3600`, `token_bucket/60/v2`: seconds, then version.
+fn kind(algorithm: Algorithm, window: Micros, version: Option<&str>) -> Box<str> {
+    let mut kind = String::from(algorithm.name());
+    if let Algorithm::FixedWindow(anchor) = algorithm {
+        kind.push('/');
+        kind.push_str(anchor.name());
+    }
+    kind.push('/');
+    kind.push_str(&window.ceil_secs().to_string());
+    if let Some(version) = version {
+        kind.push('/');
+        super::key::escape(&mut kind, version);
+    }
+    kind.into()
 }

@@ -10,7 +10,7 @@ mod tree;
 pub use explain::{Explanation, explain};
 pub use key::{KeyRange, write_key};
 pub use labels::Labels;
-pub use limit::{Defaults, FailureMode, RuleLimit, Unit};
+pub use limit::{Defaults, FailureMode, LimitParts, RuleLimit, Unit};
 pub use metadata::{Map, Value};
 pub use tree::{Level, Match, Node};
 
