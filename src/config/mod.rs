@@ -1,8 +1,10 @@
 //! From YAML to rules: reading files, the compile step that reports every fault, the folder watch.
 
 mod report;
+mod watch;
 
 pub use report::{Fault, Report};
+pub use watch::watch;
 
 use crate::rules::{Defaults, RuleSet};
 use std::path::PathBuf;
