@@ -7,6 +7,7 @@ mod key;
 mod labels;
 mod limit;
 mod metadata;
+mod middle;
 mod pattern;
 mod tree;
 #[cfg(test)]

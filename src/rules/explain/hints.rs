@@ -59,7 +59,7 @@ pub(super) fn hints(
         }
     }
     if let Some((level, entry)) = unanswered(entries, walk).filter(|_| hints.is_empty()) {
-        hints.extend(others(level, entry));
+        hints.push(others(level, entry));
     }
     hints
 }
@@ -159,12 +159,12 @@ fn same_letters(a: &str, b: &str) -> bool {
 }
 
 /// What the level holds instead.
-fn others(level: &Level, entry: Entry<'_>) -> Option<Hint> {
+fn others(level: &Level, entry: Entry<'_>) -> Hint {
     let key = entry.key.to_owned();
     let values = level.nodes().iter().filter(|node| *node.key == *entry.key);
     let values: Vec<_> = values.filter_map(|node| node.value.as_deref()).collect();
     if !values.is_empty() {
-        return Some(Hint::OtherValues(key, alike_first(values, entry.value)));
+        return Hint::OtherValues(key, alike_first(values, entry.value));
     }
     let mut keys: Vec<_> = level.nodes().iter().map(|node| &*node.key).collect();
     keys.sort_unstable();
@@ -172,8 +172,8 @@ fn others(level: &Level, entry: Entry<'_>) -> Option<Hint> {
     let keys = alike_first(keys, entry.key);
     let nearest = keys.first().filter(|name| strsim::jaro_winkler(name, &key) >= ALIKE).cloned();
     match nearest {
-        Some(nearest) => Some(Hint::SimilarKey(key, nearest)),
-        None => Some(Hint::OtherKeys(key, keys)),
+        Some(nearest) => Hint::SimilarKey(key, nearest),
+        None => Hint::OtherKeys(key, keys),
     }
 }
 

@@ -128,7 +128,7 @@ impl Display for LimitText<'_> {
         write!(f, ", {}, window {} s", limit.algorithm.name(), limit.window.ceil_secs())?;
         match limit.algorithm {
             Algorithm::TokenBucket | Algorithm::LeakyBucket => {
-                write!(f, ", burst {}", limit.burst)?
+                write!(f, ", burst {}", limit.burst)?;
             }
             Algorithm::FixedWindow(anchor) => write!(f, " from {}", anchor.name())?,
             Algorithm::SlidingWindowLog | Algorithm::SlidingWindowCounter => {}
