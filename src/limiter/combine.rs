@@ -30,8 +30,7 @@ impl Limiter {
         let descriptors = request.descriptors.iter().zip(&plan.descriptors).zip(&charges.items);
         let statuses = descriptors.map(|((descriptor, planned), items)| {
             let decisions = decisions.get(items.clone()).unwrap_or_default();
-            let limits = planned.limits();
-            let Some(reported) = Reported::of(&limits, decisions) else {
+            let Some(reported) = Reported::of(planned.limits().zip(decisions)) else {
                 if planned.rule().is_none() {
                     policies.count_unmatched(domain);
                 }
@@ -84,9 +83,9 @@ impl Limiter {
 impl<'a> Reported<'a> {
     /// Of a list: the refused limit with the longest wait, or else the one with the smallest
     /// remaining; of equals the first. None if there is no limit.
-    pub(super) fn of(limits: &[&'a RuleLimit], decisions: &'a [Decision]) -> Option<Self> {
+    fn of(decided: impl Iterator<Item = (&'a RuleLimit, &'a Decision)>) -> Option<Self> {
         let mut found: Option<Self> = None;
-        for (limit, decision) in limits.iter().zip(decisions) {
+        for (limit, decision) in decided {
             let next = Self { limit, decision };
             if found.is_none_or(|found| next.goes_before(&found)) {
                 found = Some(next);

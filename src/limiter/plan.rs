@@ -92,12 +92,13 @@ impl<'p> Planned<'p> {
     }
 
     /// The limits to charge; none if nothing limits it.
-    pub(super) fn limits(&self) -> SmallVec<[&RuleLimit; 2]> {
-        match self {
-            Self::Unmatched => SmallVec::new(),
-            Self::Rule(matched) => matched.limits.clone(),
-            Self::Override(limit) => SmallVec::from_iter([&**limit]),
-        }
+    pub(super) fn limits(&self) -> impl Iterator<Item = &RuleLimit> {
+        let (of_rule, own): (&[&RuleLimit], _) = match self {
+            Self::Unmatched => (&[], None),
+            Self::Rule(matched) => (&matched.limits, None),
+            Self::Override(limit) => (&[], Some(&**limit)),
+        };
+        of_rule.iter().copied().chain(own)
     }
 
     pub(super) fn rule_id(&self) -> Option<RuleId> {

@@ -3,7 +3,7 @@
 use super::bucket::Use;
 use super::shard::{Key, Shard};
 use super::{Batch, BatchItem, Decisions, MemoryStore};
-use crate::algorithm::{Decision, Item, Limit, Member, State, decide_group};
+use crate::algorithm::{Decision, Item, Member, State, decide_group};
 use crate::clock::Micros;
 use crate::store::BatchMember;
 use smallvec::SmallVec;
@@ -76,7 +76,8 @@ impl<'a> Buckets<'a> {
         let name = |item: &usize| keys.get(*item).map(|key| (key.hash, key.text));
         let mut order: SmallVec<[usize; 4]> = (0..keys.len()).collect();
         order.sort_unstable_by_key(name);
-        let mut buckets = Self { keys: SmallVec::new(), of_items: SmallVec::from_elem(0, keys.len()) };
+        let mut buckets =
+            Self { keys: SmallVec::new(), of_items: SmallVec::from_elem(0, keys.len()) };
         let mut last = None;
         for item in order {
             if last != name(&item) {

@@ -129,8 +129,7 @@ impl MemoryStore {
     ) {
         let after = state.as_ref().map_or(0, State::weight);
         self.room.release(before.saturating_sub(after));
-        let fits =
-            after <= before || self.make_room(shard, after, after - before, usage.at);
+        let fits = after <= before || self.make_room(shard, after, after - before, usage.at);
         shard.put_back(key, before, state, usage);
         if !fits {
             shard.remove(key);

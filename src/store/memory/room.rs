@@ -3,8 +3,8 @@
 use super::MemoryStore;
 use super::shard::{Evicted, Shard};
 use crate::clock::Micros;
-use std::sync::{PoisonError, TryLockError};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{PoisonError, TryLockError};
 
 /// How much is held, and how much may be.
 #[derive(Debug)]
@@ -72,7 +72,8 @@ impl MemoryStore {
     /// more, so that a flood in one shard does not drive out the few of the others.
     fn evict(&self, own: &mut Shard, now: Micros) -> Option<Evicted> {
         if own.weight() < self.room.fair
-            && let Some(evicted) = self.evict_elsewhere(own.draw(self.shards.len()), self.room.fair, now)
+            && let Some(evicted) =
+                self.evict_elsewhere(own.draw(self.shards.len()), self.room.fair, now)
         {
             return Some(evicted);
         }

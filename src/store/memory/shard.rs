@@ -76,7 +76,13 @@ impl Shard {
 
     /// Puts the state back that was taken out of a bucket when that weighed `before`. The room for
     /// what it grew by is reserved.
-    pub(super) fn put_back(&mut self, key: &Key<'_>, before: usize, state: Option<State>, usage: &Use) {
+    pub(super) fn put_back(
+        &mut self,
+        key: &Key<'_>,
+        before: usize,
+        state: Option<State>,
+        usage: &Use,
+    ) {
         if let Some(bucket) = self.get_mut(key) {
             bucket.put_back(state, usage);
             let after = bucket.weight();
