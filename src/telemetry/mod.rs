@@ -3,10 +3,14 @@
 use crate::rules::Labels;
 use prometheus::IntCounter;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Every metric of the process.
 #[derive(Debug)]
-pub struct Metrics {}
+pub struct Metrics {
+    /// `ratelimit_service_should_rate_limit_error{err_type="service_error"}`
+    pub service_errors: IntCounter,
+}
 
 /// The series of one rule (or of one label set), shared with `Metrics`.
 #[derive(Clone, Debug)]
@@ -36,5 +40,10 @@ impl Metrics {
     /// The series of a label set, made at first use; beyond the cap, those of `_other`.
     pub fn rule_series(&self, labels: &Labels) -> Arc<RuleSeries> {
         todo!("{labels:?}")
+    }
+
+    /// Counts an answered `ShouldRateLimit` call and what it took from first to last byte.
+    pub fn request_answered(&self, took: Duration) {
+        todo!("{took:?}")
     }
 }
