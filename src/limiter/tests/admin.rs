@@ -6,10 +6,13 @@ use super::*;
 fn the_dump_has_a_line_per_limit() {
     let rules = [
         rule("k1=v1", [per(3, Unit::Minute)]),
-        rule("k2/k3", [
-            per(10, Unit::Second).by(Algorithm::TokenBucket).burst(20).named("fast"),
-            per(1000, Unit::Day).times(2).by(Algorithm::SlidingWindowLog),
-        ])
+        rule(
+            "k2/k3",
+            [
+                per(10, Unit::Second).by(Algorithm::TokenBucket).burst(20).named("fast"),
+                per(1000, Unit::Day).times(2).by(Algorithm::SlidingWindowLog),
+            ],
+        )
         .shadow(),
         unlimited("free", "", &[]).quota(),
     ];
@@ -41,7 +44,10 @@ fn every_bucket_of_a_descriptor_can_be_looked_at_and_reset() {
     let shown: Vec<_> =
         before.iter().map(|view| (view.exists, view.used, view.remaining)).collect();
     assert_eq!(shown, [(true, 4, 6), (true, 4, 5)]);
-    assert_eq!((before[0].reset, before[1].reset), (Micros::from_secs(40), Micros::from_secs(1600)));
+    assert_eq!(
+        (before[0].reset, before[1].reset),
+        (Micros::from_secs(40), Micros::from_secs(1600))
+    );
     assert!(before[1].key.contains("token_bucket"), "{}", before[1].key);
     assert_eq!(at_once(house.limiter.reset("d", &of("k=a").entries)), before);
     let shown: Vec<_> = views(&house, "k=a")

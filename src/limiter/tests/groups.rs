@@ -56,7 +56,13 @@ fn one_refusal_keeps_the_whole_group_from_consuming() {
     let [x, y] = both();
     check("in any order", together, (a(), b()), [y, x], ("+-", [1, 5]));
     let shadow_b = b().shadow();
-    check("a shadow rule consumes nothing either", together, (a(), shadow_b), both(), ("-+", [1, 5]));
+    check(
+        "a shadow rule consumes nothing either",
+        together,
+        (a(), shadow_b),
+        both(),
+        ("-+", [1, 5]),
+    );
 }
 
 #[test]
@@ -94,8 +100,7 @@ fn by_default_each_descriptor_decides_for_itself() {
 fn another_tag_is_another_group() {
     let house = House::new([together(a(), b())]);
     house.ask([of("tenant=1,a=x")]);
-    let asked =
-        [of("tenant=2,b=x"), of("tenant=1,b=x"), of("tenant=2,a=x"), of("tenant=1,a=x")];
+    let asked = [of("tenant=2,b=x"), of("tenant=1,b=x"), of("tenant=2,a=x"), of("tenant=1,a=x")];
     let response = house.ask(asked);
     assert_eq!(signs(&response), "+++-");
     let remaining: Vec<_> = response.statuses.iter().map(|status| status.remaining).collect();

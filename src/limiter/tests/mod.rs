@@ -96,7 +96,7 @@ impl House {
 
     fn ask_domain<'a>(
         &self,
-        domain: &str,
+        domain: &'a str,
         descriptors: impl IntoIterator<Item = Descriptor<'a>>,
     ) -> Result<Response, Error> {
         let request = Request { domain, descriptors: descriptors.into_iter().collect() };
@@ -141,12 +141,7 @@ fn signs(response: &Response) -> String {
 }
 
 fn domain(rules: impl IntoIterator<Item = RuleDraft>) -> Policy {
-    Policy {
-        name: "d",
-        hash_tag: &[],
-        consume: Consume::Each,
-        rules: rules.into_iter().collect(),
-    }
+    Policy { name: "d", hash_tag: &[], consume: Consume::Each, rules: rules.into_iter().collect() }
 }
 
 fn rule(path: &'static str, limits: impl IntoIterator<Item = LimitDraft>) -> RuleDraft {

@@ -65,8 +65,7 @@ fn services_share_their_quota_until_both_are_used_up() {
     let one = rule("a", [per(1, Unit::Minute)]).quota();
     let two = rule("b", [per(2, Unit::Minute)]).quota();
     let house = House::new([domain([one, two])]);
-    let codes: String =
-        (0..3).map(|_| sign(house.ask([of("a=x"), of("b=x")]).code)).collect();
+    let codes: String = (0..3).map(|_| sign(house.ask([of("a=x"), of("b=x")]).code)).collect();
     assert_eq!(codes, "++-", "vector 141");
 }
 
@@ -95,9 +94,8 @@ fn metadata_is_that_of_the_rules_that_passed() {
     let third = over("c").metadata("other", "third");
     let free = unlimited("d", "", &[]).metadata("other", "free");
     let house = House::new([domain([first, second, third, free])]);
-    let text = |response: Response| -> Vec<(String, Value)> {
-        response.metadata().into_iter().collect()
-    };
+    let text =
+        |response: Response| -> Vec<(String, Value)> { response.metadata().into_iter().collect() };
     let value = |text: &str| Value::Text(text.to_owned());
     let all = house.ask([of("d=x"), of("a=x"), of("b=x"), of("c=x")]);
     assert_eq!(text(all), [("name".to_owned(), value("first"))], "vector 114");

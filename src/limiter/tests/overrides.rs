@@ -10,8 +10,7 @@ fn house() -> House {
 fn an_override_takes_the_place_of_the_policies() {
     let house = house();
     let status = house.ask([of("k=a").limited(10, Unit::Day)]).statuses[0].clone();
-    let limit =
-        StatusLimit { requests: 10, unit: Unit::Day, unit_multiplier: 1, name: None };
+    let limit = StatusLimit { requests: 10, unit: Unit::Day, unit_multiplier: 1, name: None };
     assert_eq!((status.limit, status.remaining, status.rule), (Some(limit), 9, None), "vector 17");
     assert_eq!(house.passes(&of("unknown=a,deep=b").limited(2, Unit::Hour), 3), "++-");
     assert_eq!(house.passes(&of("k=b").limited(0, Unit::Hour), 1), "-", "no shadow rule applies");

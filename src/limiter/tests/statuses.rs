@@ -18,8 +18,7 @@ fn a_request_without_domain_descriptors_or_policies_has_no_answer() {
 #[test]
 fn an_unknown_domain_passes_and_is_counted() {
     let house = House::new([domain([rule("k", [per(0, Unit::Second)])])]);
-    let response =
-        house.ask_domain("other", [of("k=a"), of("k=a").limited(0, Unit::Day)]).unwrap();
+    let response = house.ask_domain("other", [of("k=a"), of("k=a").limited(0, Unit::Day)]).unwrap();
     assert_eq!((response.code, signs(&response)), (Code::Ok, "++".to_owned()));
     assert!(response.statuses.iter().all(|status| status.limit.is_none()));
     assert_eq!(house.metrics.unknown_domain_requests.get(), 1);
@@ -28,8 +27,7 @@ fn an_unknown_domain_passes_and_is_counted() {
 #[test]
 fn statuses_stand_in_the_order_of_the_descriptors() {
     let house = House::new([domain([rule("k", [per(0, Unit::Second)])])]);
-    for (descriptors, expected) in
-        [([of("k=a"), of("x=a")], "-+"), ([of("x=a"), of("k=a")], "+-")]
+    for (descriptors, expected) in [([of("k=a"), of("x=a")], "-+"), ([of("x=a"), of("k=a")], "+-")]
     {
         let response = house.ask(descriptors);
         assert_eq!((response.code, &*signs(&response)), (Code::OverLimit, expected));
@@ -42,11 +40,8 @@ fn unlimited_limited_and_unmatched_stand_side_by_side() {
     let house = House::new([domain(rules)]);
     let response = house.ask([of("k=a"), of("x=a"), of("free=a")]);
     let shown = response.statuses.iter().map(|status| (status.remaining, status.decided_by));
-    let expected = [
-        (9, DecidedBy::Store),
-        (0, DecidedBy::NoLimit),
-        (u32::MAX, DecidedBy::Unlimited),
-    ];
+    let expected =
+        [(9, DecidedBy::Store), (0, DecidedBy::NoLimit), (u32::MAX, DecidedBy::Unlimited)];
     assert!(shown.eq(expected), "vector 107");
     assert_eq!(response.statuses[2].reset_seconds, None);
     assert_eq!(response.statuses[2].limit, None);
@@ -145,8 +140,7 @@ fn a_charge_above_what_remains_is_refused_as_a_whole_br_011() {
     ] {
         let house = House::new([domain([rule("k", [per(10, Unit::Minute).by(algorithm)])])]);
         house.ask([of("k=a").hits(8)]);
-        let signs: String =
-            [5, 1, 2].map(|hits| house.passes(&of("k=a").hits(hits), 1)).concat();
+        let signs: String = [5, 1, 2].map(|hits| house.passes(&of("k=a").hits(hits), 1)).concat();
         assert_eq!(signs, expected, "{algorithm:?}");
     }
 }

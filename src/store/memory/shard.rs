@@ -166,3 +166,15 @@ impl Shard {
         pick(self.random.wrapping_mul(0x2545_F491_4F6C_DD1D), n)
     }
 }
+
+#[cfg(test)]
+impl Shard {
+    /// What its buckets weigh, one by one.
+    pub(super) fn recount(&self) -> usize {
+        self.buckets.values().map(Bucket::weight).sum()
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.buckets.capacity()
+    }
+}
