@@ -167,11 +167,6 @@ impl Metrics {
         self.rule_limits.lock().unwrap_or_else(PoisonError::into_inner).render(&mut text);
         text
     }
-
-    /// Counts an answered `ShouldRateLimit` call and what it took from first to last byte.
-    pub fn request_answered(&self, took: Duration) {
-        todo!("{took:?}")
-    }
 }
 
 #[cfg(test)]
