@@ -41,7 +41,7 @@ fn render(template: &str, decided: Decided<'_>, status: &Status) -> String {
 
 /// The limit's name, else the rule's path; a request's own limit has neither.
 fn rule_name<'a>(decided: Decided<'a>, status: &'a Status) -> &'a str {
-    let name = status.limit.as_ref().map(|limit| limit.name.as_ref()).filter(|n| !n.is_empty());
+    let name = status.limit.as_ref().and_then(|limit| limit.name.as_deref());
     let path = || status.rule.and_then(|id| decided.rules.rule(id)).map(|rule| rule.path.as_ref());
     name.or_else(path).unwrap_or("override")
 }

@@ -26,7 +26,8 @@ pub(super) fn descriptor(entries: &[(&str, &str)]) -> RateLimitDescriptor {
 }
 
 pub(super) fn limit(requests: u32, unit: Unit, name: &str) -> StatusLimit {
-    StatusLimit { requests, unit, unit_multiplier: 1, name: name.into() }
+    let name = Some(name).filter(|name| !name.is_empty()).map(Into::into);
+    StatusLimit { requests, unit, unit_multiplier: 1, name }
 }
 
 pub(super) fn unmatched() -> Status {

@@ -125,7 +125,7 @@ fn current_limit(limit: &StatusLimit) -> RateLimit {
     RateLimit {
         requests_per_unit: limit.requests,
         unit: wire_unit(limit.unit).into(),
-        name: limit.name.as_ref().into(),
+        name: limit.name.as_deref().unwrap_or_default().into(),
         unit_multiplier: (limit.unit_multiplier != 1).then_some(limit.unit_multiplier),
     }
 }

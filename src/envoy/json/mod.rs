@@ -27,7 +27,7 @@ pub enum JsonError {
     Service(#[from] Error),
 }
 
-/// Answers `POST /json`: 200, 429 for a refusal, 400 with the reason for everything else, as
+/// Answers `/json`: 200 for OK, 429 for a refusal, 400 with the reason for everything else, as
 /// envoyproxy/ratelimit does.
 pub async fn answer(service: &RateLimit, body: &[u8]) -> Response<Vec<u8>> {
     http_response(decide(service, body).await)

@@ -91,37 +91,4 @@ impl From<Error> for tonic::Status {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use tonic::{Code, Status};
-
-    fn check(error: impl Into<Error>, code: Code, text: &str) {
-        let status = Status::from(error.into());
-        assert_eq!((status.code(), status.message()), (code, text));
-    }
-
-    #[test]
-    fn errors_say_whether_to_change_the_request_or_to_come_back() {
-        check(
-            limiter::Error::EmptyDomain,
-            Code::InvalidArgument,
-            "rate limit domain must not be empty",
-        );
-        check(
-            limiter::Error::NoDescriptors,
-            Code::InvalidArgument,
-            "rate limit descriptor list must not be empty",
-        );
-        check(
-            limiter::Error::OverrideTooLong,
-            Code::InvalidArgument,
-            "the window of a limit override must be at most a year",
-        );
-        check(limiter::Error::NoPolicies, Code::Unavailable, "no rate limit configuration loaded");
-        check(
-            Invalid::Window { place: 1, unit: "year", multiplier: 2 },
-            Code::InvalidArgument,
-            "descriptors[1].limit: found a window of 2 x year, expected at most a year",
-        );
-    }
-}
+mod tests;
