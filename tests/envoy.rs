@@ -278,6 +278,19 @@ async fn a_changed_policy_changes_what_passes() {
 }
 
 #[tokio::test]
+async fn the_example_refuses_within_a_few_requests() {
+    let policy = std::fs::read_to_string("examples/envoy/policies/edge.yaml").unwrap();
+    let scene = Scene::start("ratelimit.yaml", &policy).await;
+    let refusal = eventually("a refusal", async || {
+        let answer = scene.as_tenant("initech").await;
+        (answer.status == 429).then_some(answer)
+    })
+    .await;
+    assert!(refusal.body.starts_with("slow down: 3 were allowed, again in "), "{refusal:?}");
+    assert!(scene.service.n_requests() <= 6, "three, and three more if a minute has just begun");
+}
+
+#[tokio::test]
 async fn requests_pass_when_tidegate_is_gone() {
     let mut scene =
         Scene::start("ratelimit.yaml", &tenants(&[("acme", "requests_per_unit: 0")])).await;
