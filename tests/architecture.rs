@@ -39,8 +39,24 @@ const PURE: [&str; 2] = ["algorithm", "rules"];
 
 /// What such rooms must not name.
 const IMPURE: [&str; 18] = [
-    "tokio", "async", "await", "Mutex", "RwLock", "Atomic", "Instant", "SystemTime", "Clock", "fs",
-    "io", "net", "env", "thread", "process", "serde", "tracing", "rand",
+    "tokio",
+    "async",
+    "await",
+    "Mutex",
+    "RwLock",
+    "Atomic",
+    "Instant",
+    "SystemTime",
+    "Clock",
+    "fs",
+    "io",
+    "net",
+    "env",
+    "thread",
+    "process",
+    "serde",
+    "tracing",
+    "rand",
 ];
 
 /// A source file, without comments.
@@ -166,7 +182,8 @@ fn is_made_by_tools(path: &Path) -> bool {
 
 fn sources() -> Vec<Source> {
     let folder = project().join("src");
-    let files = files_below(&folder).into_iter().filter(|path| path.extension() == Some("rs".as_ref()));
+    let files =
+        files_below(&folder).into_iter().filter(|path| path.extension() == Some("rs".as_ref()));
     files.map(|path| Source::new(&path, &fs::read_to_string(folder.join(&path)).unwrap())).collect()
 }
 
@@ -187,8 +204,16 @@ fn imports_are_found_in_every_form() {
         assert_eq!(Source::new(Path::new(path), code).imports(), expected, "{path}: {code}");
     };
     check("limiter/mod.rs", "use crate::rules::Entry;", &["rules"]);
-    check("limiter/mod.rs", "use crate::{clock::{A, B}, rules, envoy::X};", &["clock", "rules", "envoy"]);
-    check("limiter/mod.rs", "let x = crate::store::memory();\n  crate::config::load()", &["store", "config"]);
+    check(
+        "limiter/mod.rs",
+        "use crate::{clock::{A, B}, rules, envoy::X};",
+        &["clock", "rules", "envoy"],
+    );
+    check(
+        "limiter/mod.rs",
+        "let x = crate::store::memory();\n  crate::config::load()",
+        &["store", "config"],
+    );
     check("limiter/mod.rs", "// crate::server\nuse mycrate::server;", &[]);
     check("limiter/mod.rs", "use super::server::Server;", &["server"]);
     check("limiter/account.rs", "use super::server::Server;", &[]);
@@ -266,9 +291,13 @@ fn every_source_file_says_first_what_it_holds() {
 
 #[test]
 fn an_algorithm_has_a_file_of_its_name() {
-    for name in
-        ["fixed_window", "sliding_window_log", "sliding_window_counter", "token_bucket", "leaky_bucket"]
-    {
+    for name in [
+        "fixed_window",
+        "sliding_window_log",
+        "sliding_window_counter",
+        "token_bucket",
+        "leaky_bucket",
+    ] {
         let file = project().join("src/algorithm").join(name).with_extension("rs");
         assert!(file.is_file(), "{} is missing", file.display());
     }
@@ -282,7 +311,9 @@ fn the_documents_speak_of_what_there_is() {
         assert!(architecture.contains(&module), "ARCHITECTURE.md does not name `{module}`");
     }
     let readme = read("README.md");
-    for subject in ["cargo run --release", "config/policies", "examples/envoy", "tests/run", "tidegate check"] {
+    for subject in
+        ["cargo run --release", "config/policies", "examples/envoy", "tests/run", "tidegate check"]
+    {
         assert!(readme.contains(subject), "README.md does not name `{subject}`");
     }
 }
@@ -308,8 +339,12 @@ fn links_between_documents_lead_somewhere() {
 
 #[test]
 fn no_file_names_a_place_on_one_machine() {
-    let places =
-        [concat!("/ho", "me/"), concat!("/Us", "ers/"), concat!("/ro", "ot/"), concat!("/t", "mp/")];
+    let places = [
+        concat!("/ho", "me/"),
+        concat!("/Us", "ers/"),
+        concat!("/ro", "ot/"),
+        concat!("/t", "mp/"),
+    ];
     let mut faults = Vec::new();
     for path in files_below(project()) {
         let text = String::from_utf8_lossy(&fs::read(project().join(&path)).unwrap()).into_owned();

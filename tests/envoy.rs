@@ -14,8 +14,13 @@ use support::upstream::Upstream;
 /// Windows of a year, so that no test sees the end of one.
 const YEAR: u64 = 365 * 24 * 3600;
 
-const ALGORITHMS: [&str; 5] =
-    ["fixed_window", "sliding_window_log", "sliding_window_counter", "token_bucket", "leaky_bucket"];
+const ALGORITHMS: [&str; 5] = [
+    "fixed_window",
+    "sliding_window_log",
+    "sliding_window_counter",
+    "token_bucket",
+    "leaky_bucket",
+];
 
 /// Client, Envoy, service and Tidegate, as in production.
 struct Scene {
@@ -245,7 +250,10 @@ async fn what_was_not_used_is_refunded_when_the_stream_is_done() {
     for user in ALGORITHMS {
         let entries = [("budget", "estimates"), ("user", user)];
         let ask = async |estimate| {
-            scene.get("/estimated", &[("x-user", user), ("x-tokens-estimate", estimate)]).await.status
+            scene
+                .get("/estimated", &[("x-user", user), ("x-tokens-estimate", estimate)])
+                .await
+                .status
         };
         scene.service.answer_with(&[]);
         assert_eq!(ask("30").await, 200, "{user}");

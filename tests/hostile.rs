@@ -22,10 +22,10 @@ use tonic::Code as Grpc;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
+use tonic_reflection::pb::v1::ServerReflectionRequest;
 use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
-use tonic_reflection::pb::v1::ServerReflectionRequest;
 
 /// Any user may pass three times.
 const POLICY: &str = "
@@ -68,9 +68,11 @@ async fn a_message_of_5_mb_is_refused_and_the_next_one_answered() {
 #[tokio::test]
 async fn garbage_on_any_port_harms_nobody() {
     let tidegate = Tidegate::start(POLICY).await;
-    let noise: Vec<u8> = (0..4096_u32).map(|i| i.wrapping_mul(2_654_435_761).to_be_bytes()[1]).collect();
+    let noise: Vec<u8> =
+        (0..4096_u32).map(|i| i.wrapping_mul(2_654_435_761).to_be_bytes()[1]).collect();
     let http2_then_noise = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".as_slice(), &noise].concat();
-    let endless_header = [b"GET / HTTP/1.1\r\nx: ".as_slice(), &[b'a'; 200_000]].concat();
+    let endless_header =
+        [b"GET / HTTP/1.1\r\nx: ".as_slice(), "a".repeat(200_000).as_bytes()].concat();
 
     for port in [tidegate.grpc, tidegate.http, tidegate.admin] {
         for bytes in [&noise, &http2_then_noise, &endless_header, &b"\0\0\0\0".to_vec()] {
@@ -115,8 +117,8 @@ async fn strange_values_are_values_like_any_other() {
     let mut client = tidegate.client().await;
     let (long_a, long_b) = ("a".repeat(10_000), "a".repeat(9_999) + "b");
     let values = [
-        "", " ", "{", "}", "{}", "{user}", "}{", "\0", "a\0b", "a", "a_b", "a:b", "a\nb", "a\r\nb", "%",
-        "%00", "%zz", "*", "a*", "user_", "🌊", "\u{feff}", &long_a, &long_b,
+        "", " ", "{", "}", "{}", "{user}", "}{", "\0", "a\0b", "a", "a_b", "a:b", "a\nb", "a\r\nb",
+        "%", "%00", "%zz", "*", "a*", "user_", "🌊", "\u{feff}", &long_a, &long_b,
     ];
     for value in values {
         let status = client.status("open", descriptor(&[("user", value)])).await;
@@ -132,7 +134,11 @@ async fn strange_values_are_values_like_any_other() {
     }
     for domain in ["{open}", "open\0", "OPEN", " open"] {
         let status = client.status(domain, descriptor(&[("user", "ann")])).await;
-        assert_eq!((status.code(), status.current_limit), (Code::Ok, None), "{domain:?} has no policy");
+        assert_eq!(
+            (status.code(), status.current_limit),
+            (Code::Ok, None),
+            "{domain:?} has no policy"
+        );
     }
 }
 
@@ -155,7 +161,9 @@ async fn percent_signs_that_escape_nothing_are_kept_or_refused() {
 async fn json_that_is_no_request_is_a_bad_request() {
     let tidegate = Tidegate::start(POLICY).await;
     let nested = "[".repeat(100_000);
-    for body in ["", "{", "null", "[]", "\u{0}", r#"{"domian":"open"}"#, r#"{"domain":1}"#, "{}", &nested] {
+    for body in
+        ["", "{", "null", "[]", "\u{0}", r#"{"domian":"open"}"#, r#"{"domain":1}"#, "{}", &nested]
+    {
         let answer = http::post(tidegate.http, "/json", body).await;
         assert_eq!(answer.status, 400, "{body:.20}: {answer:?}");
     }
@@ -233,7 +241,8 @@ async fn faulty_policies_at_the_start_heal_when_the_folder_does() {
     assert_eq!(tidegate.get("/healthcheck").await.status, 500);
     assert_eq!(serving_status(&tidegate, "ratelimit").await, ServingStatus::NotServing);
     let mut client = tidegate.client().await;
-    let refusal = client.ask(request("open", vec![descriptor(&[("user", "ann")])])).await.unwrap_err();
+    let refusal =
+        client.ask(request("open", vec![descriptor(&[("user", "ann")])])).await.unwrap_err();
     assert_eq!(refusal.code(), Grpc::Unavailable);
 
     tidegate.replace_policy(POLICY);
@@ -266,7 +275,7 @@ async fn a_folder_that_vanishes_keeps_the_last_good_rules_and_heals() {
     still_answers(&tidegate, "ann").await;
 
     fs::rename(&aside, &folder).unwrap();
-    tidegate.replace_policy(POLICY.replace("requests_per_unit: 3", "requests_per_unit: 9"));
+    tidegate.replace_policy(&POLICY.replace("requests_per_unit: 3", "requests_per_unit: 9"));
     let mut client = tidegate.client().await;
     eventually("the new limit", async || {
         let status = client.status("open", peek(&[("user", "bob")])).await;
@@ -291,7 +300,8 @@ async fn a_terminated_server_first_says_that_it_no_longer_serves_then_exits_0() 
     let mut health = HealthClient::new(channel(tidegate.grpc).await);
     let watch = health.watch(HealthCheckRequest { service: "ratelimit".to_owned() }).await;
     let mut watch = watch.unwrap().into_inner();
-    let mut next = async || watch.message().await.unwrap().as_ref().map(HealthCheckResponse::status);
+    let mut next =
+        async || watch.message().await.unwrap().as_ref().map(HealthCheckResponse::status);
     assert_eq!(next().await, Some(ServingStatus::Serving));
 
     tidegate.signal("TERM");

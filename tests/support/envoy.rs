@@ -2,7 +2,6 @@
 
 use super::process::Process;
 use super::{eventually, http};
-use std::ffi::OsString;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -57,17 +56,18 @@ fn with_ports(bootstrap: &str, service: SocketAddr, tidegate: SocketAddr) -> Str
 
 fn command(config: &Path, admin_file: &Path) -> Command {
     let mut command = Command::new(binary());
-    command
-        .arg("--config-path")
-        .arg(config)
-        .arg("--admin-address-path")
-        .arg(admin_file)
-        .args(["--disable-hot-restart", "--concurrency", "1", "--log-level", "warning"]);
+    command.arg("--config-path").arg(config).arg("--admin-address-path").arg(admin_file).args([
+        "--disable-hot-restart",
+        "--concurrency",
+        "1",
+        "--log-level",
+        "warning",
+    ]);
     command
 }
 
 fn binary() -> PathBuf {
-    let chosen = std::env::var_os("ENVOY_BIN").unwrap_or_else(OsString::new);
+    let chosen = std::env::var_os("ENVOY_BIN").unwrap_or_default();
     if !chosen.is_empty() {
         return chosen.into();
     }

@@ -36,7 +36,11 @@ impl Client {
     }
 
     /// The status of a request with one descriptor.
-    pub async fn status(&mut self, domain: &str, descriptor: RateLimitDescriptor) -> DescriptorStatus {
+    pub async fn status(
+        &mut self,
+        domain: &str,
+        descriptor: RateLimitDescriptor,
+    ) -> DescriptorStatus {
         let mut answer = self.ask(request(domain, vec![descriptor])).await.unwrap();
         assert_eq!(answer.statuses.len(), 1, "{answer:?}");
         answer.statuses.remove(0)

@@ -66,7 +66,12 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
         if thread::panicking() {
-            eprintln!("---- log of {} ----\n{}---- end of {} ----", self.name, self.log(), self.name);
+            eprintln!(
+                "---- log of {} ----\n{}---- end of {} ----",
+                self.name,
+                self.log(),
+                self.name
+            );
         }
     }
 }
