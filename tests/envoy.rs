@@ -174,9 +174,9 @@ async fn all_five_algorithms_limit() {
 #[tokio::test]
 async fn a_refusal_carries_the_body_of_the_policy() {
     let policy = format!(
-        "{}denied_body: '{{\"error\":\"slow down\",\"limit\":{{limit}},\"reset\":{{reset}}}}'\n\
+        "{}denied_body: '{{\"rule\":\"{{rule}}\",\"limit\":{{limit}},\"reset\":{{reset}}}}'\n\
          denied_content_type: application/json\n",
-        tenants(&[("acme", "requests_per_unit: 1")])
+        tenants(&[("acme", "requests_per_unit: 1, name: per-tenant")])
     );
     let scene = Scene::start("ratelimit.yaml", &policy).await;
 
@@ -185,7 +185,7 @@ async fn a_refusal_carries_the_body_of_the_policy() {
     assert_eq!(refused.status, 429);
     assert_eq!(refused.header("content-type"), "application/json");
     let body: serde_json::Value = serde_json::from_str(&refused.body).unwrap();
-    assert_eq!(body["error"], "slow down");
+    assert_eq!(body["rule"], "per-tenant");
     assert_eq!(body["limit"], 1);
     assert_eq!(body["reset"], refused.number("x-ratelimit-reset"));
 }
