@@ -49,10 +49,10 @@ impl Scene {
 /// A policy of `envoy/ratelimit.yaml`'s domain: one limit for each value of `x-tenant`.
 fn tenants(limits: &[(&str, &str)]) -> String {
     let tenant = |(name, limit): &(&str, &str)| {
-        format!("      - {{ key: tenant, value: {name}, rate_limit: {{ unit: year, {limit} }} }}\n")
+        format!("  - {{ key: tenant, value: {name}, rate_limit: {{ unit: year, {limit} }} }}\n")
     };
     let tenants: String = limits.iter().map(tenant).collect();
-    format!("domain: edge\ndescriptors:\n  - key: api\n    value: v1\n    descriptors:\n{tenants}")
+    format!("domain: example\ndescriptors:\n{tenants}")
 }
 
 /// A policy of `envoy/token-budget.yaml`'s domain: 100 a year for each algorithm, which is also the
@@ -115,7 +115,7 @@ async fn requests_pass_up_to_the_limit_and_are_refused_beyond_it() {
 #[tokio::test]
 async fn every_descriptor_of_the_bootstrap_can_be_limited() {
     let policy = "
-domain: edge
+domain: example
 descriptors:
   - key: remote_address
     value: 127.0.0.1
@@ -287,7 +287,7 @@ async fn a_changed_policy_changes_what_passes() {
 
 #[tokio::test]
 async fn the_example_refuses_within_a_few_requests() {
-    let policy = std::fs::read_to_string("examples/envoy/policies/edge.yaml").unwrap();
+    let policy = std::fs::read_to_string("examples/envoy/policies/example.yaml").unwrap();
     let scene = Scene::start("ratelimit.yaml", &policy).await;
     let refusal = eventually("a refusal", async || {
         let answer = scene.as_tenant("initech").await;

@@ -19,9 +19,9 @@ use support::grpc::{
 use support::http;
 use support::tidegate::{Tidegate, refuses_to_start};
 use tonic::Code as Grpc;
+use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
-use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use tonic_reflection::pb::v1::ServerReflectionRequest;
 use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
@@ -295,17 +295,20 @@ async fn a_hangup_signal_reloads() {
 }
 
 #[tokio::test]
-async fn a_terminated_server_first_says_that_it_no_longer_serves_then_exits_0() {
-    let mut tidegate = Tidegate::start(POLICY).await;
+async fn a_terminated_server_says_so_serves_on_for_a_while_and_exits_0() {
+    let mut tidegate = Tidegate::start_with(POLICY, &[("DRAIN_DELAY", "2s")]).await;
+    let mut client = tidegate.client().await;
     let mut health = HealthClient::new(channel(tidegate.grpc).await);
     let watch = health.watch(HealthCheckRequest { service: "ratelimit".to_owned() }).await;
     let mut watch = watch.unwrap().into_inner();
-    let mut next =
-        async || watch.message().await.unwrap().as_ref().map(HealthCheckResponse::status);
-    assert_eq!(next().await, Some(ServingStatus::Serving));
+    let first = watch.message().await.unwrap().unwrap();
+    assert_eq!(first.status(), ServingStatus::Serving);
 
     tidegate.signal("TERM");
-    assert_eq!(next().await, Some(ServingStatus::NotServing));
+    let second = watch.message().await.unwrap().unwrap();
+    assert_eq!(second.status(), ServingStatus::NotServing);
+    let status = client.status("open", descriptor(&[("user", "ann")])).await;
+    assert_eq!((status.code(), status.limit_remaining), (Code::Ok, 2), "late callers are answered");
     assert_eq!(tidegate.end().await.code(), Some(0), "an open stream must not hold the stop");
 }
 
