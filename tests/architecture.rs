@@ -30,7 +30,7 @@ const KEPT_TO: [(&str, &[&str]); 11] = [
     ("serde_saphyr", &["config"]),
     ("notify", &["config"]),
     ("redis", &["store", "idempotency"]),
-    ("prometheus", &["telemetry"]),
+    ("prometheus", &["telemetry", "limiter"]),
     ("clap", &["settings", "cli"]),
 ];
 
@@ -282,7 +282,7 @@ fn every_source_file_says_first_what_it_holds() {
     let mut faults = Vec::new();
     for source in sources() {
         let text = fs::read_to_string(project().join("src").join(&source.path)).unwrap();
-        if !text.starts_with("//! ") {
+        if !source.path.ends_with("tests.rs") && !text.starts_with("//! ") {
             faults.push(format!("src/{}", source.path.display()));
         }
     }
