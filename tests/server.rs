@@ -70,7 +70,8 @@ async fn settings_that_are_faulty_are_all_named_and_nothing_starts() {
     ])
     .await;
     assert_eq!(code, Some(1), "{log}");
-    for variable in ["PORT/--port: found `http`", "SHADOW_MODE", "MEMORY_MAX_BUCKETS", "REDIS_URL"] {
+    for variable in ["PORT/--port: found `http`", "SHADOW_MODE", "MEMORY_MAX_BUCKETS", "REDIS_URL"]
+    {
         assert!(log.contains(variable), "{variable} in {log}");
     }
 }
@@ -220,7 +221,10 @@ async fn the_admin_port_shows_rules_and_buckets_and_resets_them() {
     let tidegate = Tidegate::start(&policy(5)).await;
     assert_eq!(remaining(&tidegate, "ann").await, 4);
     let rules = http::get(tidegate.admin, "/rlconfig", &[]).await.body;
-    assert!(rules.starts_with("shop.user: unit=DAY requests_per_unit=5, shadow_mode: false"), "{rules}");
+    assert!(
+        rules.starts_with("shop.user: unit=DAY requests_per_unit=5, shadow_mode: false"),
+        "{rules}"
+    );
     let endpoints = http::get(tidegate.admin, "/", &[]).await.body;
     assert!(endpoints.contains("/rlconfig"), "{endpoints}");
 
@@ -289,7 +293,10 @@ fn check_says_what_is_wrong_and_exits_with_1() {
     let good = folder.path().join("good.yaml");
     fs::write(&good, policy(5)).unwrap();
     let (code, out, err) = tidegate(&["check", good.to_str().unwrap()]);
-    assert_eq!((code, out.as_str(), err.as_str()), (Some(0), "ok: 1 rule in 1 domain from 1 file\n", ""));
+    assert_eq!(
+        (code, out.as_str(), err.as_str()),
+        (Some(0), "ok: 1 rule in 1 domain from 1 file\n", "")
+    );
 
     let bad = folder.path().join("bad.yaml");
     fs::write(&bad, policy(5).replace("day", "fortnight")).unwrap();

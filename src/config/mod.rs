@@ -101,13 +101,7 @@ fn finish(
     if report.count(Severity::Error) > 0 {
         return Err(report);
     }
-    Ok(Loaded {
-        rules,
-        warnings: report,
-        n_files: 0,
-        version: String::new(),
-        n_default_algorithm,
-    })
+    Ok(Loaded { rules, warnings: report, n_files: 0, version: String::new(), n_default_algorithm })
 }
 
 /// Twelve hexadecimal digits that tell one set of files from another.

@@ -24,7 +24,9 @@ pub fn start(log: Log) -> LevelSwitch {
     let (filter, handle) = reload::Layer::new(filter(log.level));
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let lines = match log.format {
-        LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).boxed(),
+        LogFormat::Text => {
+            lines.with_target(false).with_ansi(std::io::stderr().is_terminal()).boxed()
+        }
         LogFormat::Json => lines.event_format(JsonLines).boxed(),
     };
     // Only tests start it twice.
