@@ -113,5 +113,6 @@ fn version(files: &[SourceFile]) -> String {
             hash.update(text);
         }
     }
-    hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+    let first = hash.finalize().iter().take(6).fold(0, |hash, byte| (hash << 8) | u64::from(*byte));
+    format!("{first:012x}")
 }
