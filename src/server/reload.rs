@@ -1,9 +1,11 @@
 //! Puts policies in force, at the start and whenever they change; keeps the last good ones.
 
 use super::health::Health;
+use crate::algorithm::{Algorithm, Anchor};
 use crate::clock::Clock;
 use crate::config::{self, Loaded, Report};
 use crate::limiter::Limiter;
+use crate::rules::RuleSet;
 use crate::telemetry::{ConfigFacts, Metrics};
 use std::sync::Arc;
 use tokio::signal::unix::Signal;
@@ -43,6 +45,7 @@ impl Reload {
             tokio::select! {
                 change = changes.recv(), if watching => watching = change.is_some(),
                 Some(()) = asked.recv() => tracing::info!("asked to reload policies"),
+                else => return,
             }
             self.load().await;
         }
@@ -76,22 +79,40 @@ impl Reload {
     }
 
     async fn install(&mut self, loaded: Loaded) {
-        let Loaded { rules, warnings, n_files, version, .. } = loaded;
+        self.announce(&loaded);
+        let Loaded { rules, warnings, version, .. } = loaded;
+        let has_domains = !rules.domains.is_empty();
+        let facts = ConfigFacts {
+            version: version.clone(),
+            n_warnings: warnings.faults.len(),
+            loaded_at: self.clock.now(),
+        };
+        let (limiter, metrics) = (Arc::clone(&self.limiter), Arc::clone(&self.metrics));
+        let installed =
+            tokio::task::spawn_blocking(move || install(&limiter, &metrics, rules, &facts));
+        if let Err(error) = installed.await {
+            tracing::error!(%error, "policies could not be put in force");
+            return;
+        }
+        self.last = Last { version: Some(version), fault: None };
+        if has_domains {
+            self.health.domains_loaded().await;
+        }
+    }
+
+    fn announce(&self, loaded: &Loaded) {
+        let Loaded { rules, warnings, n_files, version, n_default_algorithm } = loaded;
         let (n_rules, n_domains) = (rules.rules.len(), rules.domains.len());
-        let n_warnings = warnings.faults.len();
-        if n_warnings > 0 {
+        if !warnings.is_empty() {
             tracing::warn!("policies have warnings\n{warnings}");
         }
-        self.limiter.install(rules);
-        if let Some(policies) = self.limiter.policies() {
-            let loaded_at = self.clock.now();
-            let facts = ConfigFacts { version: version.clone(), n_warnings, loaded_at };
-            self.metrics.config_loaded(&policies.rules, &facts);
-        }
-        tracing::info!(n_rules, n_domains, n_files, n_warnings, %version, "policies are in force");
-        self.last = Last { version: Some(version), fault: None };
-        if n_domains > 0 {
-            self.health.domains_loaded().await;
+        tracing::info!(
+            n_rules, n_domains, n_files, %version, paths = %self.paths(), "policies are loaded"
+        );
+        let default = self.options.defaults.algorithm;
+        if default != Algorithm::FixedWindow(Anchor::Epoch) {
+            let algorithm = default.name();
+            tracing::info!(n_rules = n_default_algorithm, algorithm, "rules by DEFAULT_ALGORITHM");
         }
     }
 
@@ -118,5 +139,13 @@ impl Reload {
         let paths: Vec<String> =
             self.options.paths.iter().map(|path| path.display().to_string()).collect();
         paths.join(", ")
+    }
+}
+
+/// With very many rules this takes a while: not for request threads.
+fn install(limiter: &Limiter, metrics: &Metrics, rules: RuleSet, facts: &ConfigFacts) {
+    limiter.install(rules);
+    if let Some(policies) = limiter.policies() {
+        metrics.config_loaded(&policies.rules, facts);
     }
 }
