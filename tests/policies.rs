@@ -1,6 +1,6 @@
 //! Policy files: what is accepted, what is refused, and what an operator is told.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
