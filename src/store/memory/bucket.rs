@@ -82,9 +82,10 @@ impl Use {
 }
 
 impl Share {
+    /// Capacities fit 32 bits, so that nothing overflows.
     fn of(used: u64, capacity: u64) -> Self {
-        let share = u128::from(used) * u128::from(u16::MAX) / u128::from(capacity.max(1));
-        Self(if capacity == 0 { u16::MAX } else { u16::try_from(share).unwrap_or(u16::MAX) })
+        let share = (used.min(capacity) * u64::from(u16::MAX)).checked_div(capacity);
+        Self(share.and_then(|share| u16::try_from(share).ok()).unwrap_or(u16::MAX))
     }
 }
 

@@ -45,6 +45,12 @@ const SAMPLE: usize = 8;
 /// Buckets that an insertion looks at for expired ones.
 const COLLECT: usize = 2;
 
+/// A full table grows by this part of itself: doubling would leave half of it empty.
+const GROWTH: usize = 8;
+
+/// A full table grows by at least this.
+const MIN_GROWTH: usize = 8;
+
 /// Tables smaller than this never shrink.
 const MIN_CAPACITY: usize = 64;
 
@@ -68,6 +74,9 @@ impl Shard {
 
     /// Adds a bucket that is not there yet, or has lost its state. The room for it is reserved.
     pub(super) fn insert(&mut self, key: &Key<'_>, bucket: Bucket) {
+        if self.len() == self.buckets.capacity() {
+            self.buckets.reserve_exact(self.len() / GROWTH + MIN_GROWTH);
+        }
         match self.buckets.raw_entry_mut_v1().from_hash(key.hash, |text| **text == *key.text) {
             RawEntryMut::Vacant(vacant) => {
                 vacant.insert_hashed_nocheck(key.hash, key.text.into(), bucket);
