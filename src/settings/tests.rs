@@ -1,5 +1,6 @@
 use super::*;
 use clap::{Args, Command, FromArgMatches};
+use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -219,4 +220,29 @@ fn every_setting_has_a_flag_and_the_variable_of_the_same_name() {
         assert_eq!(flag(variable), format!("--{}", arg.get_long().unwrap()));
         assert!(arg.get_help().is_some(), "{variable} has no help");
     }
+}
+
+/// The rows of the reference page, by heading.
+fn table() -> String {
+    let mut table = String::new();
+    let mut heading = None;
+    for arg in RawSettings::augment_args(Command::new("tidegate")).get_arguments() {
+        if arg.get_help_heading() != heading {
+            heading = arg.get_help_heading();
+            let title = heading.unwrap();
+            write!(table, "\n### {title}\n\n| variable | default | meaning |\n|---|---|---|\n")
+                .unwrap();
+        }
+        let default = arg.get_default_values().first().unwrap().to_str().unwrap();
+        let default = if default.is_empty() { String::new() } else { format!("`{default}`") };
+        let variable = arg.get_env().unwrap().to_str().unwrap();
+        writeln!(table, "| `{variable}` | {default} | {} |", arg.get_help().unwrap()).unwrap();
+    }
+    table
+}
+
+#[test]
+fn the_reference_page_lists_every_setting() {
+    let page = include_str!("../../docs/reference.md");
+    assert!(page.contains(&table()), "docs/reference.md should hold:\n{}", table());
 }
