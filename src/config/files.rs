@@ -80,8 +80,10 @@ impl Listing {
         self.folders.push(real);
         match sorted(path) {
             Ok(children) => {
-                for child in children.iter().filter(|child| !self.skips(child)) {
-                    self.add(child);
+                for child in children {
+                    if !self.skips(&child) {
+                        self.add(&child);
+                    }
                 }
             }
             Err(error) => self.fault(path, unreadable(&error)),
@@ -108,10 +110,10 @@ fn sorted(folder: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 fn unreadable(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::NotFound => "no such file or folder".to_owned(),
-        _ => format!("cannot be read: {error}"),
+    if error.kind() == io::ErrorKind::NotFound {
+        return "no such file or folder".to_owned();
     }
+    format!("cannot be read: {error}")
 }
 
 fn read_file(path: &Path) -> Outcome {
@@ -147,7 +149,7 @@ fn decode_utf8(bytes: Vec<u8>) -> Result<String, String> {
     }
     String::from_utf8(bytes).map_err(|error| {
         let valid = error.as_bytes().get(..error.utf8_error().valid_up_to()).unwrap_or_default();
-        let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let line = valid.split(|byte| *byte == b'\n').count();
         format!("not UTF-8 text: line {line} holds a byte that is none; expected YAML in UTF-8")
     })
 }
@@ -163,12 +165,14 @@ fn checked(source: SourceFile) -> Outcome {
     let Some((place, char)) = first_control(source.text()) else {
         return Outcome { source: Some(source), faults: Vec::new() };
     };
-    let message = format!("the control character {} is not allowed in YAML", shown(&char.to_string()));
+    let message =
+        format!("the control character {} is not allowed in YAML", shown(&char.to_string()));
     Outcome { faults: vec![source.fault(Severity::Error, place, message)], source: None }
 }
 
 fn first_control(text: &str) -> Option<(Place, char)> {
-    let forbidden = |char: char| char.is_control() && !matches!(char, '\t' | '\n' | '\r' | '\u{85}');
+    let forbidden =
+        |char: char| char.is_control() && !matches!(char, '\t' | '\n' | '\r' | '\u{85}');
     let (index, char) = text.char_indices().find(|(_, char)| forbidden(*char))?;
     let before = text.get(..index)?;
     let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;

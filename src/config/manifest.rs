@@ -28,8 +28,9 @@ pub(super) fn documents(
     }
     let mut reader = Reader { file, documents: Vec::new(), faults };
     reader.add_faults(broken);
-    let holds_policies =
-        documents.iter().any(|raw| matches!(kind(raw), Some("ConfigMap" | "List" | "ConfigMapList")));
+    let holds_policies = documents
+        .iter()
+        .any(|raw| matches!(kind(raw), Some("ConfigMap" | "List" | "ConfigMapList")));
     for raw in documents {
         match (kind(&raw), manifests) {
             (None, _) => reader.add(raw),
@@ -79,10 +80,14 @@ impl Reader<'_> {
 
     fn open(&mut self, raw: &Raw) {
         if let Some(RawValue::List(items)) = raw.get("items").map(|items| &items.value) {
-            return items.iter().for_each(|item| self.open(item));
+            for item in items {
+                self.open(item);
+            }
         }
         if let Some(RawValue::Map(entries)) = raw.get("data").map(|data| &data.value) {
-            entries.iter().for_each(|entry| self.open_file(entry));
+            for entry in entries {
+                self.open_file(entry);
+            }
         }
     }
 
@@ -116,26 +121,35 @@ impl Reader<'_> {
         self.add_embedded(entry, documents.collect(), faults);
     }
 
-    fn add_embedded(&mut self, entry: &RawEntry, documents: Vec<Raw>, faults: Vec<(Place, String)>) {
+    fn add_embedded(
+        &mut self,
+        entry: &RawEntry,
+        documents: Vec<Raw>,
+        faults: Vec<(Place, String)>,
+    ) {
         if documents.is_empty() && faults.is_empty() {
             let name = entry.key.described();
             let message = format!("config file cannot have empty domain: {name} is empty");
             self.add_faults(vec![(entry.key.place, message)]);
         }
         self.add_faults(faults);
-        documents.into_iter().for_each(|raw| self.add(raw));
+        for raw in documents {
+            self.add(raw);
+        }
     }
 
-    /// How the lines of a literal block (`|`) lie in the manifest. The block begins at its `|`.
+    /// How the lines of a literal block (`|`) lie in the manifest; none for a text of another
+    /// style, unless its lines stand there as they are. The parser puts the block at its first
+    /// line that is not blank.
     fn shift(&self, place: Place, text: &str) -> Option<Shift> {
-        let (index, inner) = (0..).zip(text.lines()).find(|(_, line)| !line.trim().is_empty())?;
-        let outer = self.file.line(place.line.checked_add(index)?.checked_add(1)?)?;
-        let header = self.file.line(place.line)?;
-        let header = header.chars().skip(usize::try_from(place.column).ok()?.checked_sub(1)?);
-        if header.into_iter().next() != Some('|') {
-            return None;
-        }
-        let columns = outer.strip_suffix(inner)?.chars().count();
-        Some(Shift { lines: place.line, columns: u32::try_from(columns).ok()? })
+        let n_blank = text.lines().take_while(|line| line.trim().is_empty()).count();
+        let lines = place.line.checked_sub(1)?.checked_sub(u32::try_from(n_blank).ok()?)?;
+        let shift = Shift { lines, columns: place.column.checked_sub(1)? };
+        let n_columns = usize::try_from(shift.columns).ok()?;
+        let stands = |(number, inner): (u32, &str)| {
+            let outer = self.file.line(number).unwrap_or_default();
+            outer.chars().skip(n_columns).eq(inner.chars())
+        };
+        (lines.checked_add(1)?..).zip(text.lines()).all(stands).then_some(shift)
     }
 }

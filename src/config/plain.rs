@@ -54,7 +54,9 @@ fn radix(digits: &str) -> (u32, &str) {
         _ if lower("0x") => (16, rest),
         _ if lower("0o") => (8, rest),
         _ if lower("0b") => (2, rest),
-        _ if digits.len() > 1 && digits.starts_with('0') => (8, digits.get(1..).unwrap_or_default()),
+        _ if digits.len() > 1 && digits.starts_with('0') => {
+            (8, digits.get(1..).unwrap_or_default())
+        }
         _ => (10, digits),
     }
 }
@@ -99,7 +101,21 @@ mod tests {
 
     #[test]
     fn addresses_dates_and_signs_are_texts() {
-        for text in ["192.0.2.5", "2026-01-01", "-", "+", ".", "-x", "1.2.3", "0x", "1e", "..", "12h", "-.", "e5"] {
+        for text in [
+            "192.0.2.5",
+            "2026-01-01",
+            "-",
+            "+",
+            ".",
+            "-x",
+            "1.2.3",
+            "0x",
+            "1e",
+            "..",
+            "12h",
+            "-.",
+            "e5",
+        ] {
             assert_eq!(resolve(text), RawValue::Text(text.into()), "{text}");
         }
     }

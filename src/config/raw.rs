@@ -101,6 +101,7 @@ impl Raw {
     pub(super) fn described(&self) -> String {
         match &self.value {
             RawValue::Null => String::from("nothing"),
+            RawValue::Text(text) if text.is_empty() => String::from("an empty text"),
             RawValue::Bool(..) | RawValue::Text(_) => {
                 format!("`{}`", shown(self.literal().unwrap_or_default()))
             }

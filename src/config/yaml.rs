@@ -108,6 +108,7 @@ impl<'t> Composer<'t> {
         self.anchors.clear();
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "events that say nothing of values")]
     fn event(&mut self, event: Event<'t>, span: Span) -> Result<(), Broken> {
         let place = self.place(&span.start);
         match event {
@@ -196,20 +197,16 @@ impl<'t> Composer<'t> {
     }
 
     /// The entries of a mapping: its own, without duplicates, then those merged into it.
-    fn mapping(
-        &mut self,
-        own: Vec<RawEntry>,
-        merged: Vec<Raw>,
-    ) -> Result<Vec<RawEntry>, Broken> {
+    fn mapping(&mut self, own: Vec<RawEntry>, merged: Vec<Raw>) -> Result<Vec<RawEntry>, Broken> {
         let mut entries = self.without_duplicates(own);
         for source in merged {
-            let (place, maps) = match source.value {
-                RawValue::List(items) => (source.place, items),
-                value => (source.place, vec![Raw { place: source.place, value }]),
-            };
+            let maps = if let RawValue::List(items) = source.value { items } else { vec![source] };
             for map in maps {
                 let RawValue::Map(additions) = map.value else {
-                    return Err((place, "`<<` takes a mapping, or a list of mappings".to_owned()));
+                    return Err((
+                        map.place,
+                        "`<<` takes a mapping, or a list of mappings".to_owned(),
+                    ));
                 };
                 add_missing(&mut entries, additions);
             }
@@ -266,8 +263,7 @@ fn duplicates(entries: &[RawEntry]) -> Vec<(usize, Place)> {
 fn add_missing(entries: &mut Vec<RawEntry>, additions: Vec<RawEntry>) {
     let present: HashSet<String> =
         entries.iter().filter_map(|entry| entry.key.literal()).map(String::from).collect();
-    let missing =
-        |entry: &RawEntry| entry.key.literal().is_some_and(|key| !present.contains(key));
+    let missing = |entry: &RawEntry| entry.key.literal().is_some_and(|key| !present.contains(key));
     entries.extend(additions.into_iter().filter(missing));
 }
 
@@ -299,23 +295,30 @@ fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> RawValue {
 }
 
 /// The parser's words, with what usually lies behind them.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the parser has dozens, most speak for themselves"
+)]
 fn explained(error: &ScanError) -> String {
-    let cause = match error.kind() {
+    let words = match error.kind() {
         ErrorKind::TabInIndentation
         | ErrorKind::TabNotAllowed
-        | ErrorKind::TabInBlockIndentation => "indent with spaces only",
+        | ErrorKind::TabInBlockIndentation => {
+            "a tab in the indentation, expected spaces".to_owned()
+        }
+        ErrorKind::UnknownAnchor => "there is no anchor of this name above".to_owned(),
+        ErrorKind::UnclosedQuotedScalar => "a quotation mark is never closed".to_owned(),
         ErrorKind::ExpectedBlockSequenceEntry | ErrorKind::ExpectedBlockMappingKey => {
-            "what belongs together must begin in the same column"
+            format!("{}: what belongs together must begin in the same column", error.info())
         }
-        ErrorKind::MappingValueNotAllowed => {
-            "quote a value that holds `: `, and indent what belongs together equally"
+        ErrorKind::MappingValueNotAllowed => format!(
+            "{}: quote a value that holds `: `, and begin what belongs together in the same column",
+            error.info()
+        ),
+        ErrorKind::UnexpectedCharacter { character } => {
+            format!("a value cannot begin with `{}`: put it in quotes", character.escape_default())
         }
-        ErrorKind::UnclosedQuotedScalar => "a quotation mark is never closed",
-        ErrorKind::UnknownAnchor => "the alias names no anchor (`&name`) above it",
-        ErrorKind::UnexpectedCharacter { .. } => {
-            "quote a value that begins with a character that has a meaning in YAML"
-        }
-        _ => return format!("not valid YAML: {}", error.info()),
+        _ => error.info(),
     };
-    format!("not valid YAML: {}: {cause}", error.info())
+    format!("not valid YAML: {words}")
 }

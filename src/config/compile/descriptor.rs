@@ -37,7 +37,9 @@ impl<'a> Walk<'a, '_> {
             return Some((field, key));
         }
         let place = field.map_or(fields.place, |field| field.key_place);
-        self.sink.error(place, "descriptor has empty key, expected `key: some-key`");
+        if field.is_some() || !fields.misspells("key") {
+            self.sink.error(place, "descriptor has empty key, expected `key: some-key`");
+        }
         None
     }
 
@@ -58,14 +60,12 @@ impl<'a> Walk<'a, '_> {
     fn check_share_threshold(&mut self, node: &Node, fields: &Fields<'a>) {
         if let Some(field) = fields.get("share_threshold")
             && node.share_threshold
-            && !node.is_pattern()
+            && !node.is_wildcard()
         {
-            let value = node.value.iter().map(|value| format!("_{value}"));
-            let joined: String = std::iter::once(node.key.to_string()).chain(value).collect();
             let message = format!(
                 "share_threshold can only be used with wildcard values (containing '*'), but found \
                  key '{}'",
-                shown(&joined)
+                shown(&node.label())
             );
             self.sink.error(field.key_place, message);
         }
@@ -79,7 +79,10 @@ impl<'a> Walk<'a, '_> {
         let detailed_metric = flag("detailed_metric");
         let metadata = self.sink.metadata(fields.get("metadata")).map(Arc::new);
         let Some(limit) = fields.get("rate_limit") else {
-            self.warn_of_no_limit(fields, &[("shadow_mode", shadow_mode), ("quota_mode", quota_mode)]);
+            self.warn_of_no_limit(
+                fields,
+                &[("shadow_mode", shadow_mode), ("quota_mode", quota_mode)],
+            );
             return None;
         };
         let allows = self.allows(limit)?;

@@ -138,7 +138,7 @@ fn name<'a>(sink: &mut Sink<'a>, fields: &Fields<'a>) -> (&'a str, Place) {
     let field = fields.get("domain");
     let place = field.map_or(fields.place, |field| field.key_place);
     let name = sink.text(field);
-    if name.is_some_and(str::is_empty) || field.is_none() {
+    if name.is_some_and(str::is_empty) || (field.is_none() && !fields.misspells("domain")) {
         sink.error(place, "config file cannot have empty domain, expected `domain: some-name`");
     }
     (name.unwrap_or_default(), place)

@@ -1,7 +1,7 @@
 //! A mapping's keys, checked against the list of known ones; and where faults are collected.
 
 use crate::config::nearest::hint;
-use crate::config::raw::{Place, Raw, RawEntry, RawValue};
+use crate::config::raw::{Place, Raw, RawEntry, RawValue, shown};
 use crate::config::report::{Fault, Severity};
 use crate::config::shape::{Key, Level, Standing};
 use crate::config::source::SourceFile;
@@ -26,7 +26,9 @@ pub(super) struct At<'a> {
 pub(super) struct Fields<'a> {
     /// Where the mapping begins.
     pub(super) place: Place,
-    fields: SmallVec<[Field<'a>; 8]>,
+    known: SmallVec<[Field<'a>; 8]>,
+    /// What its unknown keys were probably meant to be.
+    misspelt: SmallVec<[&'static str; 1]>,
 }
 
 /// A key and its value.
@@ -69,11 +71,17 @@ impl<'a> Sink<'a> {
             self.error(raw.place, message);
             return None;
         };
-        let fields = entries.iter().filter_map(|entry| self.field(entry, level)).collect();
-        Some(Fields { place: raw.place, fields })
+        let mut misspelt = SmallVec::new();
+        let known = entries.iter().filter_map(|entry| self.field(entry, level, &mut misspelt));
+        Some(Fields { place: raw.place, known: known.collect(), misspelt })
     }
 
-    fn field(&mut self, entry: &'a RawEntry, level: Level) -> Option<Field<'a>> {
+    fn field(
+        &mut self,
+        entry: &'a RawEntry,
+        level: Level,
+        misspelt: &mut SmallVec<[&'static str; 1]>,
+    ) -> Option<Field<'a>> {
         let Some(name) = entry.name() else {
             self.not_a_text(&entry.key);
             return None;
@@ -88,16 +96,19 @@ impl<'a> Sink<'a> {
                 None
             }
             Standing::Unknown(nearest) => {
-                let name = entry.key.described();
-                self.error(entry.key.place, format!("unknown key {name}{}", hint(nearest)));
+                let message = format!("unknown key '{}'{}", shown(name), hint(nearest));
+                self.error(entry.key.place, message);
+                misspelt.extend(nearest);
                 None
             }
         }
     }
 
     pub(super) fn not_a_text(&mut self, key: &Raw) {
-        let message =
-            format!("the key is {}, expected a text: put it in quotes if you mean it", key.described());
+        let message = format!(
+            "the key is {}, expected a text: put it in quotes if you mean it",
+            key.described()
+        );
         self.error(key.place, message);
     }
 
@@ -119,11 +130,19 @@ impl<'a> Sink<'a> {
 impl<'a> Fields<'a> {
     /// The field of that name, if it is there and not null.
     pub(super) fn get(&self, name: &str) -> Option<Field<'a>> {
-        self.fields.iter().copied().find(|field| field.key.name == name)
+        self.known.iter().copied().find(|field| field.key.name == name)
+    }
+
+    /// Whether it was probably meant by an unknown key, which is a fault already.
+    pub(super) fn misspells(&self, name: &str) -> bool {
+        self.misspelt.contains(&name)
     }
 
     /// Those of the named fields that are there.
-    pub(super) fn those_of(&self, names: &'static [&'static str]) -> impl Iterator<Item = Field<'a>> {
-        self.fields.iter().copied().filter(|field| names.contains(&field.key.name))
+    pub(super) fn those_of(
+        &self,
+        names: &'static [&'static str],
+    ) -> impl Iterator<Item = Field<'a>> {
+        self.known.iter().copied().filter(|field| names.contains(&field.key.name))
     }
 }

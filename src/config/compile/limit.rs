@@ -167,7 +167,8 @@ impl<'a> Walk<'a, '_> {
         for (index, item) in items.iter().enumerate() {
             let before = items.get(..index).unwrap_or_default();
             if items.len() > 1 && matches!(item.allows, One::Unlimited(_)) {
-                self.sink.error(item.place, "`unlimited` must stand alone, not beside other limits");
+                self.sink
+                    .error(item.place, "`unlimited` must stand alone, not beside other limits");
             }
             if let Some(twin) = before.iter().find(|other| item.shares_bucket_with(other)) {
                 let message = format!(
@@ -234,9 +235,11 @@ impl<'a> Sink<'a> {
     fn unit(&mut self, fields: &Fields<'a>) -> Option<Unit> {
         let field = fields.get("unit");
         let Some(field) = field else {
-            let expected = unit_words();
-            let message = format!("invalid rate limit unit '': expected `unit: {expected}`");
-            self.error(fields.place, message);
+            if !fields.misspells("unit") {
+                let words = unit_words();
+                let message = format!("invalid rate limit unit '': no `unit`, expected {words}");
+                self.error(fields.place, message);
+            }
             return None;
         };
         let Some(word) = field.value.literal() else {
@@ -260,11 +263,13 @@ impl<'a> Sink<'a> {
     fn requests(&mut self, fields: &Fields<'a>) -> Option<u32> {
         let field = fields.get("requests_per_unit");
         if field.is_none() {
-            self.warn(
-                fields.place,
-                "`requests_per_unit` is missing and counts as 0: every request is refused; write \
-                 `requests_per_unit: 0` if you mean that",
-            );
+            if !fields.misspells("requests_per_unit") {
+                self.warn(
+                    fields.place,
+                    "`requests_per_unit` is missing and counts as 0: every request is refused; \
+                     write `requests_per_unit: 0` if you mean that",
+                );
+            }
             return Some(0);
         }
         self.count(field)
@@ -297,8 +302,8 @@ impl<'a> Sink<'a> {
                 self.error(field.key_place, message);
             } else {
                 let message = format!(
-                    "`{name}` has no effect: this rule's algorithm is {algorithm} by default, and \
-                     only {of} have it; name the `algorithm` here"
+                    "`{name}` has no effect: it is for {of}, and this rule's algorithm is \
+                     {algorithm} by default; name the `algorithm` here"
                 );
                 self.warn(field.key_place, message);
             }

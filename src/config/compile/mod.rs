@@ -12,9 +12,6 @@ mod path;
 mod scalar;
 mod settings;
 
-#[cfg(test)]
-mod tests;
-
 use super::raw::Raw;
 use super::report::Fault;
 use super::source::SourceFile;

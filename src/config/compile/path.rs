@@ -40,15 +40,10 @@ impl Path {
     pub(super) fn push(&mut self, node: &Node) {
         self.text.push('.');
         let start = self.text.len();
-        self.text.push_str(&node.key);
-        if let Some(value) = &node.value {
-            self.text.push('_');
-            self.text.push_str(value);
-        }
-        let is_pattern = node.is_pattern();
+        self.text.push_str(&node.label());
         self.steps.push(Step {
             range: start..self.text.len(),
-            varies: if is_pattern { !node.share_threshold } else { node.value.is_none() },
+            varies: if node.is_wildcard() { !node.share_threshold } else { node.value.is_none() },
             value_to_metric: node.value_to_metric,
         });
     }
@@ -62,8 +57,7 @@ impl Path {
 
     /// The metric labels of a rule here, unless they differ from request to request.
     pub(super) fn labels(&self, detailed_metric: bool) -> Option<Labels> {
-        let per_request =
-            |step: &Step| step.varies && (step.value_to_metric || detailed_metric);
+        let per_request = |step: &Step| step.varies && (step.value_to_metric || detailed_metric);
         if self.steps.iter().any(per_request) {
             return None;
         }

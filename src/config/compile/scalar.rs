@@ -12,8 +12,12 @@ impl<'a> Sink<'a> {
         let field = field?;
         match &field.value.value {
             RawValue::Bool(..) | RawValue::Integer(..) | RawValue::Text(_) => field.value.literal(),
-            RawValue::Float(_) => {
-                self.unexpected(field, ": put it in quotes");
+            RawValue::Float(text) => {
+                let name = field.key.name;
+                let message = format!(
+                    "`{name}` is the number {text}, expected a text: put it in quotes (\"{text}\")"
+                );
+                self.error(field.value.place, message);
                 None
             }
             RawValue::Null | RawValue::List(_) | RawValue::Map(_) => {

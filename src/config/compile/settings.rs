@@ -3,7 +3,7 @@
 use super::fields::{At, Field, Fields, Sink};
 use crate::algorithm::{Algorithm, Anchor};
 use crate::config::nearest::{hint, nearest};
-use crate::config::raw::shown;
+use crate::config::raw::{RawValue, shown};
 use crate::config::shape::Level;
 use crate::rules::{Consume, Defaults, DeniedBody, FailureMode};
 use std::collections::HashSet;
@@ -121,7 +121,8 @@ impl<'a> Settings<'a> {
 
     /// The defaults of its rules: the process's, with its own laid over them.
     pub(super) fn defaults(&self, process: &Defaults) -> Defaults {
-        let version = self.version.and_then(|(_, version)| (!version.is_empty()).then_some(version));
+        let version =
+            self.version.and_then(|(_, version)| (!version.is_empty()).then_some(version));
         Defaults {
             algorithm: self.algorithm.map_or(process.algorithm, |(_, it)| it),
             failure_mode: self.failure_mode.map_or(process.failure_mode, |(_, it)| it),
@@ -191,13 +192,17 @@ fn hash_tag<'a>(sink: &mut Sink<'a>, field: Option<Field<'a>>) -> Given<'a, Vec<
     let mut keys = Vec::new();
     let mut seen = HashSet::new();
     for item in sink.list(Some(field)) {
-        let key = sink.text(Some(Field { value: item, ..field })).unwrap_or_default();
-        if key.is_empty() {
-            sink.error(item.place, "`hash_tag` holds an empty key");
-        } else if !seen.insert(key) {
-            sink.error(item.place, format!("`hash_tag` names `{}` twice", shown(key)));
-        } else {
+        let is_float = matches!(item.value, RawValue::Float(_));
+        let Some(key) = item.literal().filter(|key| !key.is_empty() && !is_float) else {
+            let message =
+                format!("`hash_tag` holds {}, expected descriptor keys", item.described());
+            sink.error(item.place, message);
+            continue;
+        };
+        if seen.insert(key) {
             keys.push(key);
+        } else {
+            sink.error(item.place, format!("`hash_tag` names `{}` twice", shown(key)));
         }
     }
     Some((sink.at(field.key_place), keys))
@@ -213,8 +218,9 @@ fn check_placeholders(sink: &mut Sink<'_>, body: &Given<'_, &str>) {
         };
         if is_word(word) && !PLACEHOLDERS.contains(&word) {
             let hint = hint(nearest(word, PLACEHOLDERS.into_iter()));
-            let message =
-                format!("`denied_body` holds `{{{word}}}`, expected {{rule}}, {{limit}} or {{reset}}{hint}");
+            let message = format!(
+                "`denied_body` holds `{{{word}}}`, expected {{rule}}, {{limit}} or {{reset}}{hint}"
+            );
             sink.error(at.place, message);
         }
     }
