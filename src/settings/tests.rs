@@ -220,3 +220,27 @@ fn every_setting_has_a_flag_and_the_variable_of_the_same_name() {
         assert!(arg.get_help().is_some(), "{variable} has no help");
     }
 }
+
+/// The rows of the reference page, by heading.
+fn table() -> String {
+    let mut table = String::new();
+    let mut heading = None;
+    for arg in RawSettings::augment_args(Command::new("tidegate")).get_arguments() {
+        if arg.get_help_heading() != heading {
+            heading = arg.get_help_heading();
+            let title = heading.unwrap();
+            table += &format!("\n### {title}\n\n| variable | default | meaning |\n|---|---|---|\n");
+        }
+        let default = arg.get_default_values().first().unwrap().to_str().unwrap();
+        let default = if default.is_empty() { String::new() } else { format!("`{default}`") };
+        let variable = arg.get_env().unwrap().to_str().unwrap();
+        table += &format!("| `{variable}` | {default} | {} |\n", arg.get_help().unwrap());
+    }
+    table
+}
+
+#[test]
+fn the_reference_page_lists_every_setting() {
+    let page = include_str!("../../docs/reference.md");
+    assert!(page.contains(&table()), "docs/reference.md should hold:\n{}", table());
+}

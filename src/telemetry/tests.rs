@@ -161,3 +161,77 @@ fn every_series_of_the_limiter_is_declared_once() {
     names.dedup();
     assert_eq!(names.len(), n_lines);
 }
+
+/// The rows of the reference page, in the order of the scrape.
+fn table() -> String {
+    let metrics = Metrics::new(1);
+    metrics.unmatched_descriptors("d");
+    metrics.store_chosen("memory");
+    let _rule = metrics.rule_series(&labels("a"));
+    metrics.config_loaded(&a_rule(), &facts());
+    let text = metrics.render();
+    let mut table = String::from("| series | type | labels | meaning |\n|---|---|---|---|\n");
+    for line in text.lines() {
+        let Some((name, help)) = line.strip_prefix("# HELP ").and_then(|l| l.split_once(' '))
+        else {
+            continue;
+        };
+        if !name.starts_with("process_") {
+            let kind = text.lines().find_map(|l| l.strip_prefix(&format!("# TYPE {name} ")));
+            let labels = labels_of(&text, name);
+            table += &format!("| `{name}` | {} | {labels} | {help} |\n", kind.unwrap());
+        }
+    }
+    table
+}
+
+fn labels_of(text: &str, name: &str) -> String {
+    let sample = text.lines().find_map(|line| {
+        let rest = line.strip_prefix(name)?;
+        let rest = rest.strip_prefix("_bucket").unwrap_or(rest);
+        (rest.starts_with('{') || rest.starts_with(' ')).then_some(rest)
+    });
+    let inside = sample.unwrap().split_once('{').map_or("", |(_, labels)| labels);
+    let names = inside.split("\",").filter_map(|label| label.split_once("=\"")).map(|(n, _)| n);
+    let names: Vec<String> =
+        names.filter(|name| *name != "le").map(|name| format!("`{name}`")).collect();
+    names.join(" ")
+}
+
+fn a_rule() -> RuleSet {
+    let defaults = crate::rules::Defaults {
+        algorithm: crate::algorithm::Algorithm::TokenBucket,
+        failure_mode: crate::rules::FailureMode::Local,
+        burst: None,
+        count_denied: None,
+        version: None,
+    };
+    let limit = defaults.limit(60, crate::rules::Unit::Minute, 5).unwrap();
+    let rule = crate::rules::Rule {
+        source: crate::rules::Source { file: "a.yaml".into(), line: 1 },
+        path: "d.a.b".into(),
+        allows: crate::rules::Allows::Limits([limit].into()),
+        shadow_mode: false,
+        quota_mode: false,
+        detailed_metric: false,
+        metadata: None,
+        labels: None,
+    };
+    RuleSet { rules: vec![rule], ..RuleSet::default() }
+}
+
+#[test]
+fn a_rules_limit_is_a_gauge_with_its_labels() {
+    let metrics = Metrics::new(1);
+    metrics.config_loaded(&a_rule(), &facts());
+    let line = "tidegate_rule_limit{domain=\"d\",key1=\"a.b\",key2=\"\",key3=\"\",name=\"\",\
+                algorithm=\"token_bucket\",window_seconds=\"300\"} 60\n";
+    let text = metrics.render();
+    assert!(text.contains(line), "{text}");
+}
+
+#[test]
+fn the_reference_page_lists_every_series() {
+    let page = include_str!("../../docs/reference.md");
+    assert!(page.contains(&table()), "docs/reference.md should hold:\n{}", table());
+}

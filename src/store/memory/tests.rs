@@ -41,13 +41,7 @@ impl House {
 
     /// What the shards really hold.
     fn recount(&self) -> usize {
-        (0..self.store.shards.len())
-            .map(|shard| {
-                let shard = self.store.lock(shard);
-                assert_eq!(shard.weight(), shard.recount());
-                shard.recount()
-            })
-            .sum()
+        (0..self.store.shards.len()).map(|shard| self.store.lock(shard).recount()).sum()
     }
 }
 

@@ -1,0 +1,322 @@
+//! The server as an operator meets it: started, asked, told to reload and to stop.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a failed test should panic"
+)]
+
+mod support;
+
+use std::fs;
+use std::io::Write;
+use std::net::TcpStream;
+use std::process::Command;
+use support::eventually;
+use support::grpc::{Code, channel, descriptor};
+use support::http;
+use support::tidegate::{Tidegate, refuses_to_start};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+
+fn policy(limit: u32) -> String {
+    format!(
+        "domain: shop\ndescriptors:\n  - key: user\n    rate_limit: {{ unit: day, requests_per_unit: {limit} }}\n"
+    )
+}
+
+async fn remaining(tidegate: &Tidegate, user: &str) -> u32 {
+    tidegate.client().await.status("shop", descriptor(&[("user", user)])).await.limit_remaining
+}
+
+/// Waits until new users have that much left: the policy with that limit is in force.
+async fn in_force(tidegate: &Tidegate, limit: u32) {
+    let mut n_users = 0;
+    eventually("the new policy to be in force", async || {
+        n_users += 1;
+        let user = format!("{limit}-{n_users}");
+        (remaining(tidegate, &user).await == limit - 1).then_some(())
+    })
+    .await;
+}
+
+async fn logged(tidegate: &Tidegate, text: &str) {
+    eventually(text, async || tidegate.log().contains(text).then_some(())).await;
+}
+
+#[tokio::test]
+async fn the_lines_to_try_work() {
+    let tidegate = Tidegate::start(&policy(5)).await;
+    logged(&tidegate, "try: curl").await;
+    let log = tidegate.log();
+    let line = log.lines().find_map(|line| line.split_once("try: ")).unwrap().1;
+    let body = line.split('\'').nth(1).unwrap();
+    assert_eq!(line, format!("curl -d '{body}' http://{}/json", tidegate.http));
+    let answer = http::post(tidegate.http, "/json", body).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert!(answer.body.contains("\"limitRemaining\":4"), "{answer:?}");
+    assert!(log.contains("or:  grpcurl -plaintext"), "{log}");
+}
+
+#[tokio::test]
+async fn settings_that_are_faulty_are_all_named_and_nothing_starts() {
+    let (code, log) = refuses_to_start(&[
+        ("PORT", "http"),
+        ("SHADOW_MODE", ""),
+        ("MEMORY_MAX_BUCKETS", "0"),
+        ("REDIS_URL", "redis:6379"),
+    ])
+    .await;
+    assert_eq!(code, Some(1), "{log}");
+    for variable in ["PORT/--port: found `http`", "SHADOW_MODE", "MEMORY_MAX_BUCKETS", "REDIS_URL"] {
+        assert!(log.contains(variable), "{variable} in {log}");
+    }
+}
+
+#[tokio::test]
+async fn a_port_in_use_ends_the_start_with_its_setting() {
+    let tidegate = Tidegate::start(&policy(5)).await;
+    let port = tidegate.http.port().to_string();
+    let (code, log) = refuses_to_start(&[("GRPC_PORT", &port)]).await;
+    assert_eq!(code, Some(1), "{log}");
+    let expected = format!("GRPC_PORT/--grpc-port {port} on 127.0.0.1: address in use");
+    assert!(log.contains(&expected), "{log}");
+}
+
+#[tokio::test]
+async fn a_faulty_policy_at_the_start_leaves_it_unready_until_it_is_mended() {
+    let tidegate = Tidegate::start_unready("domain: [\n", &[]).await;
+    logged(&tidegate, "policies are faulty").await;
+    assert_eq!(tidegate.get("/healthcheck").await.status, 500);
+    assert_eq!(tidegate.get("/readyz").await.status, 500);
+    assert_eq!(tidegate.get("/livez").await.status, 200);
+    let asked = support::grpc::request("shop", vec![descriptor(&[("user", "ann")])]);
+    let error = tidegate.client().await.ask(asked).await.unwrap_err();
+    assert_eq!(error.code(), tonic::Code::Unavailable);
+    assert!(tidegate.log().contains("policy.yaml:"), "{}", tidegate.log());
+
+    tidegate.replace_policy(&policy(7));
+    tidegate.ready().await;
+    in_force(&tidegate, 7).await;
+}
+
+#[tokio::test]
+async fn a_faulty_reload_is_counted_and_logged_once_and_changes_nothing() {
+    let tidegate = Tidegate::start(&policy(5)).await;
+    assert_eq!(tidegate.metric("ratelimit_service_config_load_success").await, 1.0);
+    assert_eq!(tidegate.metric("ratelimit_service_config_load_error").await, 0.0);
+
+    tidegate.replace_policy("domain: shop\ndescriptors: 3\n");
+    eventually("the fault to be counted", async || {
+        (tidegate.metric("ratelimit_service_config_load_error").await == 1.0).then_some(())
+    })
+    .await;
+    assert_eq!(remaining(&tidegate, "ann").await, 4);
+    assert_eq!(tidegate.get("/healthcheck").await.status, 200);
+
+    tidegate.replace_policy(&policy(9));
+    in_force(&tidegate, 9).await;
+    assert_eq!(tidegate.metric("ratelimit_service_config_load_error").await, 1.0);
+    assert_eq!(tidegate.metric("ratelimit_service_config_load_success").await, 2.0);
+    assert_eq!(tidegate.log().matches("policies are faulty").count(), 1);
+}
+
+#[tokio::test]
+async fn counters_survive_a_reload_and_the_same_content_is_no_reload() {
+    let tidegate = Tidegate::start(&policy(5)).await;
+    assert_eq!(remaining(&tidegate, "ann").await, 4);
+    tidegate.replace_policy(&policy(5));
+    tidegate.signal("HUP");
+    logged(&tidegate, "asked to reload policies").await;
+    tidegate.replace_policy(&policy(8));
+    in_force(&tidegate, 8).await;
+    assert_eq!(remaining(&tidegate, "ann").await, 6);
+    assert_eq!(tidegate.metric("ratelimit_service_config_load_success").await, 2.0);
+}
+
+#[tokio::test]
+async fn a_folder_that_becomes_empty_keeps_the_last_rules() {
+    let tidegate = Tidegate::start(&policy(5)).await;
+    fs::remove_file(tidegate.policies().join("policy.yaml")).unwrap();
+    logged(&tidegate, "no policies are found; those in force stay").await;
+    assert_eq!(remaining(&tidegate, "ann").await, 4);
+    assert_eq!(tidegate.get("/healthcheck").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_half_written_file_is_refused_and_the_whole_one_taken() {
+    let tidegate = Tidegate::start(&policy(5)).await;
+    let whole = policy(6);
+    let (first, rest) = whole.split_at(whole.find("unit:").unwrap());
+    let mut file = fs::File::create(tidegate.policies().join("policy.yaml")).unwrap();
+    file.write_all(first.as_bytes()).unwrap();
+    logged(&tidegate, "policies are faulty").await;
+    assert_eq!(remaining(&tidegate, "ann").await, 4);
+    file.write_all(rest.as_bytes()).unwrap();
+    drop(file);
+    in_force(&tidegate, 6).await;
+}
+
+async fn serving(tidegate: &Tidegate, service: &str) -> Option<ServingStatus> {
+    let mut health = HealthClient::new(channel(tidegate.grpc).await);
+    let asked = HealthCheckRequest { service: service.to_owned() };
+    health.check(asked).await.ok().map(|answer| answer.into_inner().status())
+}
+
+#[tokio::test]
+async fn a_drain_says_no_to_health_and_still_answers_then_ends_with_success() {
+    let mut tidegate = Tidegate::start_with(&policy(5), &[("DRAIN_DELAY", "2s")]).await;
+    for service in ["", "ratelimit"] {
+        assert_eq!(serving(&tidegate, service).await, Some(ServingStatus::Serving));
+    }
+    let mut client = tidegate.client().await;
+    tidegate.signal("TERM");
+    eventually("health to say no", async || {
+        (tidegate.get("/healthcheck").await.status == 500).then_some(())
+    })
+    .await;
+    for service in ["", "ratelimit"] {
+        assert_eq!(serving(&tidegate, service).await, Some(ServingStatus::NotServing));
+    }
+    let status = client.status("shop", descriptor(&[("user", "ann")])).await;
+    assert_eq!(status.code(), Code::Ok);
+    assert_eq!(tidegate.end().await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn those_who_watch_health_do_not_delay_the_end() {
+    let mut tidegate = Tidegate::start_with(&policy(5), &[("STOP_TIMEOUT", "1h")]).await;
+    let mut health = HealthClient::new(channel(tidegate.grpc).await);
+    let asked = HealthCheckRequest { service: "ratelimit".to_owned() };
+    let mut watched = health.watch(asked).await.unwrap().into_inner();
+    assert_eq!(watched.message().await.unwrap().unwrap().status(), ServingStatus::Serving);
+    tidegate.signal("INT");
+    assert_eq!(tidegate.end().await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn a_second_signal_ends_it_at_once() {
+    let mut tidegate = Tidegate::start_with(&policy(5), &[("DRAIN_DELAY", "1h")]).await;
+    tidegate.signal("TERM");
+    logged(&tidegate, "stopping").await;
+    tidegate.signal("TERM");
+    assert_eq!(tidegate.end().await.code(), Some(1));
+}
+
+#[tokio::test]
+async fn a_connection_that_stays_open_is_cut_off_after_the_stop_timeout() {
+    let mut tidegate = Tidegate::start_with(&policy(5), &[("STOP_TIMEOUT", "100ms")]).await;
+    let mut slow = TcpStream::connect(tidegate.http).unwrap();
+    slow.write_all(b"POST /json HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n{").unwrap();
+    assert_eq!(tidegate.get("/livez").await.status, 200);
+    tidegate.signal("INT");
+    assert_eq!(tidegate.end().await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn the_admin_port_shows_rules_and_buckets_and_resets_them() {
+    let tidegate = Tidegate::start(&policy(5)).await;
+    assert_eq!(remaining(&tidegate, "ann").await, 4);
+    let rules = http::get(tidegate.admin, "/rlconfig", &[]).await.body;
+    assert!(rules.starts_with("shop.user: unit=DAY requests_per_unit=5, shadow_mode: false"), "{rules}");
+    let endpoints = http::get(tidegate.admin, "/", &[]).await.body;
+    assert!(endpoints.contains("/rlconfig"), "{endpoints}");
+
+    let path = "/bucket?domain=shop&entries=user=ann";
+    let bucket = http::get(tidegate.admin, path, &[]).await.body;
+    assert!(bucket.contains("\"used\":1,\"remaining\":4"), "{bucket}");
+    let reset = http::ask(tidegate.admin, "DELETE", path, &[], "").await;
+    assert_eq!(reset.status, 200, "{reset:?}");
+    assert_eq!(remaining(&tidegate, "ann").await, 4);
+    for (path, status) in [
+        ("/bucket?domain=shop&entries=nobody", 404),
+        ("/bucket?domain=elsewhere&entries=user=ann", 404),
+        ("/bucket?domain=shop&entries==x", 400),
+        ("/bucket?domain=shop", 400),
+    ] {
+        assert_eq!(http::get(tidegate.admin, path, &[]).await.status, status, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn the_log_level_can_be_changed_while_it_runs() {
+    let tidegate = Tidegate::start_with(&policy(5), &[("LOG_FORMAT", "json")]).await;
+    assert_eq!(http::get(tidegate.admin, "/log-level", &[]).await.body, "info\n");
+    let set = http::ask(tidegate.admin, "POST", "/log-level?level=debug", &[], "").await;
+    assert_eq!((set.status, set.body.as_str()), (200, "debug\n"));
+    let set = http::ask(tidegate.admin, "POST", "/log-level?level=loud", &[], "").await;
+    assert_eq!(set.status, 400);
+    let line = tidegate.log().lines().next().unwrap().to_owned();
+    assert!(line.contains("\"@message\":") && line.contains("\"level\":\"info\""), "{line}");
+}
+
+#[tokio::test]
+async fn metrics_are_on_their_own_port_too_if_asked_for() {
+    let settings = [("PROMETHEUS_ADDR", "127.0.0.1:0"), ("PROMETHEUS_PATH", "/m")];
+    let tidegate = Tidegate::start_with(&policy(5), &settings).await;
+    let log = tidegate.log();
+    let line = log.lines().find(|line| line.contains("prometheus")).unwrap();
+    let address = line.split("address=").nth(1).unwrap().split_whitespace().next().unwrap();
+    let scraped = http::get(address.parse().unwrap(), "/m", &[]).await;
+    assert!(scraped.body.contains("tidegate_store_info{backend=\"memory\"} 1"), "{scraped:?}");
+    assert!(scraped.body.contains("tidegate_build_info{version="), "{scraped:?}");
+}
+
+#[tokio::test]
+async fn a_unix_socket_takes_the_place_of_the_grpc_port() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("grpc.sock");
+    let mut tidegate =
+        Tidegate::start_with(&policy(5), &[("GRPC_UDS", path.to_str().unwrap())]).await;
+    assert!(path.exists());
+    tidegate.signal("INT");
+    assert_eq!(tidegate.end().await.code(), Some(0));
+    assert!(!path.exists());
+}
+
+fn tidegate(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_tidegate")).args(arguments).env_clear().output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn check_says_what_is_wrong_and_exits_with_1() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = folder.path().join("good.yaml");
+    fs::write(&good, policy(5)).unwrap();
+    let (code, out, err) = tidegate(&["check", good.to_str().unwrap()]);
+    assert_eq!((code, out.as_str(), err.as_str()), (Some(0), "ok: 1 rule in 1 domain from 1 file\n", ""));
+
+    let bad = folder.path().join("bad.yaml");
+    fs::write(&bad, policy(5).replace("day", "fortnight")).unwrap();
+    let (code, out, err) = tidegate(&["check", bad.to_str().unwrap()]);
+    assert_eq!((code, out.as_str()), (Some(1), ""));
+    assert!(err.contains("bad.yaml:4:") && err.contains("fortnight"), "{err}");
+}
+
+#[test]
+fn explain_names_the_rule_that_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("policy.yaml");
+    fs::write(&file, policy(5)).unwrap();
+    let file = file.to_str().unwrap();
+    let (code, out, err) = tidegate(&["explain", file, "shop", "user=ann"]);
+    assert_eq!(code, Some(0), "{err}");
+    assert!(out.contains("policy.yaml:3"), "{out}");
+    let (code, _, err) = tidegate(&["explain", file, "shoe", "user=ann"]);
+    assert_eq!(code, Some(1));
+    assert!(err.contains("`shoe`") && err.contains("shop"), "{err}");
+}
+
+#[test]
+fn help_is_for_newcomers() {
+    let (code, out, _) = tidegate(&["--help"]);
+    assert_eq!(code, Some(0));
+    for text in ["check", "explain", "Policies:", "Listeners:", "--grpc-port", "[env: GRPC_PORT="] {
+        assert!(out.contains(text), "{text} in {out}");
+    }
+}
