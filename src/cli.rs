@@ -38,7 +38,7 @@ enum Command {
 /// Exits with 1 if there is a fault.
 #[derive(Debug, clap::Args)]
 struct Check {
-    /// Policy files, folders of them, or Kubernetes manifests with a ConfigMap
+    /// Policy files, folders of them, or Kubernetes manifests with a `ConfigMap`
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// Warnings are faults

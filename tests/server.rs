@@ -4,11 +4,13 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,
-    reason = "a failed test should panic"
+    clippy::float_cmp,
+    reason = "a failed test should panic, and counts are whole numbers"
 )]
 
 mod support;
 
+use hyper_util::rt::TokioIo;
 use std::fs;
 use std::io::Write;
 use std::net::TcpStream;
@@ -16,7 +18,10 @@ use std::process::Command;
 use support::eventually;
 use support::grpc::{Code, channel, descriptor};
 use support::http;
+use support::process::Process;
 use support::tidegate::{Tidegate, refuses_to_start};
+use tokio::net::UnixStream;
+use tonic::transport::Endpoint;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
@@ -70,7 +75,8 @@ async fn settings_that_are_faulty_are_all_named_and_nothing_starts() {
     ])
     .await;
     assert_eq!(code, Some(1), "{log}");
-    for variable in ["PORT/--port: found `http`", "SHADOW_MODE", "MEMORY_MAX_BUCKETS", "REDIS_URL"] {
+    for variable in ["PORT/--port: found `http`", "SHADOW_MODE", "MEMORY_MAX_BUCKETS", "REDIS_URL"]
+    {
         assert!(log.contains(variable), "{variable} in {log}");
     }
 }
@@ -220,7 +226,10 @@ async fn the_admin_port_shows_rules_and_buckets_and_resets_them() {
     let tidegate = Tidegate::start(&policy(5)).await;
     assert_eq!(remaining(&tidegate, "ann").await, 4);
     let rules = http::get(tidegate.admin, "/rlconfig", &[]).await.body;
-    assert!(rules.starts_with("shop.user: unit=DAY requests_per_unit=5, shadow_mode: false"), "{rules}");
+    assert!(
+        rules.starts_with("shop.user: unit=DAY requests_per_unit=5, shadow_mode: false"),
+        "{rules}"
+    );
     let endpoints = http::get(tidegate.admin, "/", &[]).await.body;
     assert!(endpoints.contains("/rlconfig"), "{endpoints}");
 
@@ -268,9 +277,25 @@ async fn metrics_are_on_their_own_port_too_if_asked_for() {
 async fn a_unix_socket_takes_the_place_of_the_grpc_port() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("grpc.sock");
-    let mut tidegate =
-        Tidegate::start_with(&policy(5), &[("GRPC_UDS", path.to_str().unwrap())]).await;
-    assert!(path.exists());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.env_clear().envs([("PORT", "0"), ("DEBUG_PORT", "0")]);
+    command.env("POLICIES", "config/policies").env("GRPC_UDS", &path);
+    let mut tidegate = Process::start("tidegate", &mut command);
+
+    let mut health = eventually("an answer over the socket", async || {
+        let path = path.clone();
+        let connect = tower::service_fn(move |_| {
+            let path = path.clone();
+            async { UnixStream::connect(path).await.map(TokioIo::new) }
+        });
+        let endpoint = Endpoint::from_static("http://localhost");
+        endpoint.connect_with_connector(connect).await.ok().map(HealthClient::new)
+    })
+    .await;
+    let asked = HealthCheckRequest { service: "ratelimit".to_owned() };
+    let answer = health.check(asked).await.unwrap().into_inner();
+    assert_eq!(answer.status(), ServingStatus::Serving);
+
     tidegate.signal("INT");
     assert_eq!(tidegate.end().await.code(), Some(0));
     assert!(!path.exists());
@@ -289,7 +314,10 @@ fn check_says_what_is_wrong_and_exits_with_1() {
     let good = folder.path().join("good.yaml");
     fs::write(&good, policy(5)).unwrap();
     let (code, out, err) = tidegate(&["check", good.to_str().unwrap()]);
-    assert_eq!((code, out.as_str(), err.as_str()), (Some(0), "ok: 1 rule in 1 domain from 1 file\n", ""));
+    assert_eq!(
+        (code, out.as_str(), err.as_str()),
+        (Some(0), "ok: 1 rule in 1 domain from 1 file\n", "")
+    );
 
     let bad = folder.path().join("bad.yaml");
     fs::write(&bad, policy(5).replace("day", "fortnight")).unwrap();

@@ -101,13 +101,7 @@ fn finish(
     if report.count(Severity::Error) > 0 {
         return Err(report);
     }
-    Ok(Loaded {
-        rules,
-        warnings: report,
-        n_files: 0,
-        version: String::new(),
-        n_default_algorithm,
-    })
+    Ok(Loaded { rules, warnings: report, n_files: 0, version: String::new(), n_default_algorithm })
 }
 
 /// Twelve hexadecimal digits that tell one set of files from another.
@@ -119,5 +113,6 @@ fn version(files: &[SourceFile]) -> String {
             hash.update(text);
         }
     }
-    hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+    let first = hash.finalize().iter().take(6).fold(0, |hash, byte| (hash << 8) | u64::from(*byte));
+    format!("{first:012x}")
 }

@@ -81,9 +81,7 @@ async fn rules(State(admin): State<Admin>) -> String {
 
 async fn inspect(State(admin): State<Admin>, Query(query): Query<BucketQuery>) -> Response {
     match Entries::read(&query.entries) {
-        Ok(entries) => {
-            buckets(admin.limiter.inspect(&query.domain, &entries.as_entries()).await)
-        }
+        Ok(entries) => buckets(admin.limiter.inspect(&query.domain, &entries.as_entries()).await),
         Err(error) => bad_request(&format!("entries: {error}")),
     }
 }

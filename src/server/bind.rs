@@ -158,10 +158,10 @@ fn bind_unix(path: &Path) -> io::Result<Listener> {
 }
 
 fn reason(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::AddrInUse => "address in use: another process listens there".to_owned(),
-        io::ErrorKind::PermissionDenied => format!("not permitted: {error}"),
-        _ => format!("cannot listen: {error}"),
+    if error.kind() == io::ErrorKind::AddrInUse {
+        "address in use: another process listens there".to_owned()
+    } else {
+        format!("cannot listen: {error}")
     }
 }
 

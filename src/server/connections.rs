@@ -130,7 +130,11 @@ impl Connections {
         matches!(first, Some(Ok(Ok(()))))
     }
 
-    async fn run(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, router: Router) {
+    async fn run(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        router: Router,
+    ) {
         let service = TowerToHyperService::new(router);
         let mut connection = pin!(self.builder.serve_connection(TokioIo::new(stream), service));
         let ended = tokio::select! {

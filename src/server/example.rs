@@ -1,7 +1,7 @@
 //! A request that the loaded policies answer with a limit, for a newcomer to try.
 
 use crate::rules::{Allows, Domain, Entry, Level, RuleId, RuleSet};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::net::SocketAddr;
 
 /// What a value-less descriptor is asked with.
@@ -38,11 +38,19 @@ impl Example {
         format!("grpcurl -plaintext -d {} {grpc} {method}", quoted(&self.body()))
     }
 
+    /// The request as JSON, the domain first.
     fn body(&self) -> String {
-        let entry = |(key, value): &(String, String)| json!({ "key": key, "value": value });
-        let entries: Vec<Value> = self.entries.iter().map(entry).collect();
-        json!({ "domain": self.domain, "descriptors": [{ "entries": entries }] }).to_string()
+        let entry = |(key, value): &(String, String)| {
+            format!(r#"{{"key":{},"value":{}}}"#, json(key), json(value))
+        };
+        let entries: Vec<String> = self.entries.iter().map(entry).collect();
+        let (domain, entries) = (json(&self.domain), entries.join(","));
+        format!(r#"{{"domain":{domain},"descriptors":[{{"entries":[{entries}]}}]}}"#)
     }
+}
+
+fn json(text: &str) -> Value {
+    Value::from(text)
 }
 
 /// In the order of their names.
@@ -61,11 +69,8 @@ fn is_limited(rules: &RuleSet, id: RuleId) -> bool {
 
 fn path_to(level: &Level, rule: RuleId) -> Option<Vec<(String, String)>> {
     level.nodes().iter().find_map(|node| {
-        let below = if node.rule == Some(rule) {
-            Vec::new()
-        } else {
-            path_to(&node.children, rule)?
-        };
+        let below =
+            if node.rule == Some(rule) { Vec::new() } else { path_to(&node.children, rule)? };
         let value = node.value.as_deref().unwrap_or(ANY);
         let own = (node.key.replace('*', ANY), value.replace('*', ANY));
         Some(std::iter::once(own).chain(below).collect())

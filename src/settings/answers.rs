@@ -116,7 +116,7 @@ impl RawAnswers {
             quota_mode: quota?,
             stop_when_over_limit: stop?,
             near_limit_ratio: ratio?,
-            limit_headers: headers?,
+            limit_headers: headers,
             retry_after_header: retry?,
             dynamic_metadata: metadata?,
             json: json?,
@@ -124,8 +124,7 @@ impl RawAnswers {
         })
     }
 
-    /// `Some(None)`: not asked for.
-    fn limit_headers(&self, faults: &mut Faults) -> Option<Option<LimitHeaderNames>> {
+    fn limit_headers(&self, faults: &mut Faults) -> Option<LimitHeaderNames> {
         let enabled = &self.limit_response_headers_enabled;
         let enabled = faults.read("LIMIT_RESPONSE_HEADERS_ENABLED", enabled, words::boolean);
         let mut name = |variable, text: &str, default: &'static str| {
@@ -137,6 +136,6 @@ impl RawAnswers {
             name("LIMIT_REMAINING_HEADER", &self.limit_remaining_header, "RateLimit-Remaining");
         let reset = name("LIMIT_RESET_HEADER", &self.limit_reset_header, "RateLimit-Reset");
         let names = LimitHeaderNames { limit: limit?, remaining: remaining?, reset: reset? };
-        Some(enabled?.then_some(names))
+        enabled?.then_some(names)
     }
 }

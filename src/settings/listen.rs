@@ -42,7 +42,7 @@ pub(super) struct RawListen {
     /// Admin port: /rlconfig, /bucket, /log-level
     #[arg(long, env = "DEBUG_PORT", value_name = "PORT", default_value = "6070")]
     debug_port: String,
-    /// Serve metrics on a port of their own, too; implied by PROMETHEUS_ADDR
+    /// Serve metrics on a port of their own, too; implied by `PROMETHEUS_ADDR`
     #[arg(long, env = "USE_PROMETHEUS", value_name = BOOL, default_value = "false")]
     use_prometheus: String,
     /// That port's address, `host:port` or `:port`; if unset, :9090
@@ -102,7 +102,7 @@ impl RawListen {
             grpc_max_connection_age: age.map(|age| (!age.is_zero()).then_some(age))?,
             grpc_max_connection_age_grace: grace?,
             admin: Address::new("DEBUG_PORT", debug_host, admin?),
-            prometheus: prometheus?,
+            prometheus,
             prometheus_path: path?,
         })
     }
@@ -115,15 +115,14 @@ impl RawListen {
         )
     }
 
-    /// `Some(None)`: not asked for.
-    fn prometheus(&self, faults: &mut Faults) -> Option<Option<Address>> {
+    fn prometheus(&self, faults: &mut Faults) -> Option<Address> {
         let wanted = faults.read("USE_PROMETHEUS", &self.use_prometheus, words::boolean)?;
         let text = match self.prometheus_addr.as_str() {
-            "" if !wanted => return Some(None),
+            "" if !wanted => return None,
             "" => ":9090",
             text => text,
         };
-        faults.read("PROMETHEUS_ADDR", text, address).map(Some)
+        faults.read("PROMETHEUS_ADDR", text, address)
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) struct RawPolicies {
     /// Allow one domain in several files
     #[arg(long, env = "MERGE_DOMAIN_CONFIG", value_name = BOOL, default_value = "false")]
     merge_domain_config: String,
-    /// Algorithm of rules that name none: fixed_window, sliding_window_counter or token_bucket
+    /// Algorithm of rules that name none: `fixed_window`, `sliding_window_counter` or `token_bucket`
     #[arg(
         long,
         env = "DEFAULT_ALGORITHM",
@@ -49,13 +49,13 @@ pub(super) struct RawPolicies {
         default_value = "fixed_window"
     )]
     default_algorithm: String,
-    /// Answer of rules that name none when the store cannot decide: open, closed, local or error
+    /// Answer of rules that name none when the store cannot decide: `open`, `closed`, `local` or `error`
     #[arg(long, env = "DEFAULT_FAILURE_MODE", value_name = "MODE", default_value = "local")]
     default_failure_mode: String,
     /// Say ready although no policy is loaded yet
     #[arg(long, env = "FORCE_START_WITHOUT_INITIAL_CONFIG", value_name = BOOL, default_value = "false")]
     force_start_without_initial_config: String,
-    /// Say ready only once a policy is loaded, in spite of FORCE_START_WITHOUT_INITIAL_CONFIG
+    /// Say ready only once a policy is loaded, in spite of `FORCE_START_WITHOUT_INITIAL_CONFIG`
     #[arg(long, env = "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED", value_name = BOOL, default_value = "false")]
     healthy_with_at_least_one_config_loaded: String,
 }

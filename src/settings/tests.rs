@@ -1,5 +1,6 @@
 use super::*;
 use clap::{Args, Command, FromArgMatches};
+use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -229,12 +230,13 @@ fn table() -> String {
         if arg.get_help_heading() != heading {
             heading = arg.get_help_heading();
             let title = heading.unwrap();
-            table += &format!("\n### {title}\n\n| variable | default | meaning |\n|---|---|---|\n");
+            write!(table, "\n### {title}\n\n| variable | default | meaning |\n|---|---|---|\n")
+                .unwrap();
         }
         let default = arg.get_default_values().first().unwrap().to_str().unwrap();
         let default = if default.is_empty() { String::new() } else { format!("`{default}`") };
         let variable = arg.get_env().unwrap().to_str().unwrap();
-        table += &format!("| `{variable}` | {default} | {} |\n", arg.get_help().unwrap());
+        writeln!(table, "| `{variable}` | {default} | {} |", arg.get_help().unwrap()).unwrap();
     }
     table
 }

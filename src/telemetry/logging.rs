@@ -4,6 +4,7 @@ use crate::settings::{Log, LogFormat, LogLevel};
 use serde_json::{Map, Value};
 use std::fmt;
 use std::io::IsTerminal;
+use std::panic::PanicHookInfo;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::filter::LevelFilter;
@@ -24,11 +25,14 @@ pub fn start(log: Log) -> LevelSwitch {
     let (filter, handle) = reload::Layer::new(filter(log.level));
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let lines = match log.format {
-        LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).boxed(),
+        LogFormat::Text => {
+            lines.with_target(false).with_ansi(std::io::stderr().is_terminal()).boxed()
+        }
         LogFormat::Json => lines.event_format(JsonLines).boxed(),
     };
     // Only tests start it twice.
     let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
+    std::panic::set_hook(Box::new(log_panic));
     LevelSwitch(handle)
 }
 
@@ -44,6 +48,13 @@ impl LevelSwitch {
             tracing::error!(%error, "the log level could not be changed");
         }
     }
+}
+
+/// A panic ends a task, not the process. Its text may hold what a client sent.
+fn log_panic(panic: &PanicHookInfo<'_>) {
+    let at = panic.location().map(ToString::to_string).unwrap_or_default();
+    tracing::error!(%at, "a defect ended a task");
+    tracing::debug!(%panic, "its text");
 }
 
 fn filter(level: LogLevel) -> LevelFilter {

@@ -1,5 +1,6 @@
 use super::*;
 use crate::rules::RuleSet;
+use std::fmt::Write;
 
 fn labels(key1: &str) -> Labels {
     Labels { domain: "d".into(), key1: key1.into(), key2: "".into(), key3: "".into() }
@@ -179,7 +180,7 @@ fn table() -> String {
         if !name.starts_with("process_") {
             let kind = text.lines().find_map(|l| l.strip_prefix(&format!("# TYPE {name} ")));
             let labels = labels_of(&text, name);
-            table += &format!("| `{name}` | {} | {labels} | {help} |\n", kind.unwrap());
+            writeln!(table, "| `{name}` | {} | {labels} | {help} |", kind.unwrap()).unwrap();
         }
     }
     table

@@ -67,9 +67,10 @@ impl Interests {
                 prefix.pop();
                 prefix.push(target);
                 prefix.extend(components);
-                return if depth < MAX_DEPTH {
-                    self.follow(&prefix, depth + 1)
-                };
+                if depth < MAX_DEPTH {
+                    self.follow(&prefix, depth + 1);
+                }
+                return;
             }
         }
         self.add(&prefix, depth);

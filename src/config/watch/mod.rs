@@ -131,10 +131,8 @@ fn watcher(interests: Interests, wake: mpsc::Sender<()>) -> notify::Result<Recom
 
 /// Reading the files makes events, too.
 fn is_relevant(event: &notify::Event, interests: &Interests) -> bool {
-    let only_read = match event.kind {
-        EventKind::Access(kind) => kind != AccessKind::Close(AccessMode::Write),
-        _ => false,
-    };
+    let written = EventKind::Access(AccessKind::Close(AccessMode::Write));
+    let only_read = event.kind.is_access() && event.kind != written;
     !only_read && (event.need_rescan() || event.paths.iter().any(|path| interests.concern(path)))
 }
 
