@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use tidegate::algorithm::{Algorithm, Charge, Limit};
+use tidegate::algorithm::{Algorithm, Anchor, Charge, Limit};
 use tidegate::clock::{ManualClock, Micros};
 use tidegate::rules::KeyRange;
 use tidegate::store::{Batch, BatchItem, BatchMember, MemoryConfig, MemoryStore};
@@ -110,7 +110,7 @@ fn threads_that_make_up_values_never_exceed_the_bound() {
 fn a_normal_client_is_served_when_the_store_is_full_br_079() {
     let store = store(10_000);
     for (algorithm, window) in
-        [(Algorithm::TokenBucket, DAY), (Algorithm::FixedWindow(Default::default()), DAY)]
+        [(Algorithm::TokenBucket, DAY), (Algorithm::FixedWindow(Anchor::Epoch), DAY)]
     {
         let ten = limit(algorithm, 10, window);
         for n in 0..10_000 {

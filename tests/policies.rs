@@ -1,6 +1,6 @@
 //! Policy files: what is accepted, what is refused, and what an operator is told.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -469,18 +469,10 @@ fn an_empty_last_document_is_passed_over() {
 }
 
 #[test]
-fn a_hundred_thousand_rules_load_in_linear_time() {
-    use std::fmt::Write;
-    let text = |n: usize| {
-        let mut text = String::from("domain: shop\ndescriptors:\n");
-        for index in 0..n {
-            let _ = write!(
-                text,
-                "  - key: user\n    value: u{index}\n    rate_limit:\n      unit: minute\n      requests_per_unit: 5\n"
-            );
-        }
-        text
-    };
-    let loaded = load_text(&text(100_000)).unwrap();
-    assert_eq!(loaded.rules.rules.len(), 100_000);
+fn a_hundred_thousand_rules_load_even_through_aliases() {
+    let first = "domain: shop\ndescriptors:\n- {key: u, rate_limit: &r {unit: day, requests_per_unit: 5}}\n";
+    let others =
+        (1..100_000).map(|index| format!("- {{key: u, value: {index}, rate_limit: *r}}\n"));
+    let text: String = std::iter::once(first.to_owned()).chain(others).collect();
+    assert_eq!(load_text(&text).unwrap().rules.rules.len(), 100_000);
 }

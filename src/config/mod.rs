@@ -3,6 +3,7 @@
 mod compile;
 mod files;
 mod manifest;
+mod merge;
 mod nearest;
 mod plain;
 mod raw;

@@ -78,6 +78,23 @@ impl Raw {
         if let RawValue::Text(text) = &self.value { Some(text) } else { None }
     }
 
+    /// How many values a tree has, and how deep it is.
+    pub(super) fn measure(&self) -> (usize, usize) {
+        let sum = |(n, depth): (usize, usize), child: &Self| {
+            let (more, deeper) = child.measure();
+            (n.saturating_add(more), depth.max(deeper.saturating_add(1)))
+        };
+        match &self.value {
+            RawValue::List(items) => items.iter().fold((1, 1), sum),
+            RawValue::Map(entries) => entries.iter().map(|entry| &entry.value).fold((1, 1), sum),
+            RawValue::Null
+            | RawValue::Bool(..)
+            | RawValue::Integer(..)
+            | RawValue::Float(_)
+            | RawValue::Text(_) => (1, 0),
+        }
+    }
+
     /// Gives it and all in it one place, where its own places mean nothing.
     pub(super) fn move_to(&mut self, place: Place) {
         self.place = place;

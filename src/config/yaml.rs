@@ -3,6 +3,7 @@
 //! It takes the parser's events rather than serde's values: those hide whether a scalar was
 //! quoted, what its literal text was and where keys stand, and stop at the first duplicate key.
 
+use super::merge::{add_missing, duplicates};
 use super::plain;
 use super::raw::{Place, Raw, RawEntry, RawValue};
 use serde_saphyr::granit_parser::{
@@ -177,7 +178,7 @@ impl<'t> Composer<'t> {
         let Some(Some(target)) = self.anchors.get(&anchor) else {
             return Err((place, "the alias stands inside of what it refers to".to_owned()));
         };
-        let (n_values, depth) = measure(target);
+        let (n_values, depth) = target.measure();
         self.check_depth(place, depth)?;
         self.n_copies = self.n_copies.saturating_add(n_values);
         if self.n_copies > MAX_COPIES {
@@ -239,48 +240,6 @@ impl<'t> Composer<'t> {
             line: number(marker.line()).saturating_add(self.shift.lines),
             column: number(marker.col()).saturating_add(1).saturating_add(self.shift.columns),
         }
-    }
-}
-
-/// Indices of keys that stand before already, with the place of the first.
-fn duplicates(entries: &[RawEntry]) -> Vec<(usize, Place)> {
-    let mut first: HashMap<Option<&str>, Place, ahash::RandomState> = HashMap::default();
-    let mut duplicates = Vec::new();
-    for (index, entry) in entries.iter().enumerate() {
-        match first.entry(entry.key.literal()) {
-            std::collections::hash_map::Entry::Occupied(place) => {
-                duplicates.push((index, *place.get()));
-            }
-            std::collections::hash_map::Entry::Vacant(vacant) => {
-                vacant.insert(entry.key.place);
-            }
-        }
-    }
-    duplicates
-}
-
-/// A mapping's own keys win over merged ones, and earlier merged ones over later.
-fn add_missing(entries: &mut Vec<RawEntry>, additions: Vec<RawEntry>) {
-    let present: HashSet<String> =
-        entries.iter().filter_map(|entry| entry.key.literal()).map(String::from).collect();
-    let missing = |entry: &RawEntry| entry.key.literal().is_some_and(|key| !present.contains(key));
-    entries.extend(additions.into_iter().filter(missing));
-}
-
-/// How many values a tree has, and how deep it is.
-fn measure(raw: &Raw) -> (usize, usize) {
-    let sum = |(n, depth): (usize, usize), child: &Raw| {
-        let (more, deeper) = measure(child);
-        (n.saturating_add(more), depth.max(deeper.saturating_add(1)))
-    };
-    match &raw.value {
-        RawValue::List(items) => items.iter().fold((1, 1), sum),
-        RawValue::Map(entries) => entries.iter().map(|entry| &entry.value).fold((1, 1), sum),
-        RawValue::Null
-        | RawValue::Bool(..)
-        | RawValue::Integer(..)
-        | RawValue::Float(_)
-        | RawValue::Text(_) => (1, 0),
     }
 }
 

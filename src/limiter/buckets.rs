@@ -58,7 +58,8 @@ impl Limiter {
         let request = Request { domain, descriptors: smallvec![descriptor] };
         let batch = self.policies().and_then(|policies| {
             let found = policies.rules.domains.get(domain)?;
-            let plan = Plan::new(&policies.rules, found, &request).ok()?;
+            let mut plan = Plan::default();
+            plan.fill(&policies.rules, found, &request).ok()?;
             Some(Charges::of(found, &request, &plan, self.options).batch)
         });
         batch.unwrap_or_default()

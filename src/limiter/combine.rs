@@ -16,30 +16,39 @@ pub(super) struct Reported<'a> {
     pub(super) decision: &'a Decision,
 }
 
+/// A request and what was asked of the store for it.
+#[derive(Debug)]
+pub(super) struct Decided<'a, 'r, 'p> {
+    pub(super) domain: &'a Domain,
+    pub(super) policies: &'a Policies,
+    pub(super) request: &'a Request<'r>,
+    pub(super) plan: &'a Plan<'p>,
+    pub(super) charges: &'a Charges,
+}
+
 impl Limiter {
-    /// One status per descriptor, in their order; counts each on the way.
+    /// Adds a status per descriptor, in their order; counts each on the way.
     pub(super) fn combine(
         &self,
-        policies: &Policies,
-        domain: &Domain,
-        request: &Request<'_>,
-        plan: &Plan<'_>,
-        charges: &Charges,
+        decided: &Decided<'_, '_, '_>,
         decisions: &[Decision],
-    ) -> Statuses {
+        statuses: &mut Statuses,
+    ) {
+        let Decided { domain, policies, request, plan, charges } = decided;
         let descriptors = request.descriptors.iter().zip(&plan.descriptors).zip(&charges.items);
-        let statuses = descriptors.map(|((descriptor, planned), items)| {
+        for ((descriptor, planned), items) in descriptors {
             let decisions = decisions.get(items.clone()).unwrap_or_default();
-            let Some(reported) = Reported::of(planned.limits().zip(decisions)) else {
-                if planned.rule().is_none() {
-                    policies.count_unmatched(domain);
-                }
-                return Status::without_limit(planned);
-            };
-            self.account(policies, domain, descriptor, planned, &reported);
-            self.status(planned, &reported)
-        });
-        statuses.collect()
+            let reported = Reported::of(planned.limits().zip(decisions));
+            if let Some(reported) = &reported {
+                self.account(policies, domain, descriptor, planned, reported);
+            } else if planned.rule().is_none() {
+                policies.count_unmatched(domain);
+            }
+            statuses.push(match &reported {
+                Some(reported) => self.status(planned, reported),
+                None => Status::without_limit(planned),
+            });
+        }
     }
 
     fn status(&self, planned: &Planned<'_>, reported: &Reported<'_>) -> Status {

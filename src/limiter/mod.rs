@@ -17,11 +17,13 @@ pub use request::{Descriptor, Override, Request};
 pub use response::{Code, DecidedBy, Response, Status, StatusLimit};
 
 use crate::rules::{Domain, RuleSet};
-use crate::store::Store;
+use crate::store::{Decisions, Store};
 use crate::telemetry::Metrics;
 use arc_swap::ArcSwapOption;
 use charges::Charges;
+use combine::Decided;
 use plan::Plan;
+use response::Statuses;
 use std::sync::Arc;
 
 /// Answers requests from the policies that are loaded now.
@@ -88,30 +90,34 @@ impl Limiter {
     pub async fn decide(&self, request: &Request<'_>) -> Result<Response, Error> {
         request.check()?;
         let policies = self.policies.load_full().ok_or(Error::NoPolicies)?;
-        let statuses = if let Some(domain) = policies.rules.domains.get(request.domain) {
-            self.statuses(&policies, domain, request).await?
+        let mut statuses = Statuses::new();
+        if let Some(domain) = policies.rules.domains.get(request.domain) {
+            self.decide_in(domain, &policies, request, &mut statuses).await?;
         } else {
             self.metrics.unknown_domain_requests.inc();
-            request.descriptors.iter().map(|_| Status::NO_LIMIT).collect()
-        };
-        let code = self.overall(&statuses);
-        Ok(Response { code, statuses, policies })
+            statuses.extend(request.descriptors.iter().map(|_| Status::NO_LIMIT));
+        }
+        Ok(Response { code: self.overall(&statuses), statuses, policies })
     }
 
-    async fn statuses(
+    async fn decide_in(
         &self,
-        policies: &Policies,
         domain: &Domain,
+        policies: &Policies,
         request: &Request<'_>,
-    ) -> Result<response::Statuses, Error> {
-        let plan = Plan::new(&policies.rules, domain, request)?;
+        statuses: &mut Statuses,
+    ) -> Result<(), Error> {
+        let mut plan = Plan::default();
+        plan.fill(&policies.rules, domain, request)?;
         let charges = Charges::of(domain, request, &plan, self.options);
         let decisions = if charges.batch.items.is_empty() {
-            crate::store::Decisions::new()
+            Decisions::new()
         } else {
             self.store.decide(&charges.batch).await
         };
-        Ok(self.combine(policies, domain, request, &plan, &charges, &decisions))
+        let decided = Decided { domain, policies, request, plan: &plan, charges: &charges };
+        self.combine(&decided, &decisions, statuses);
+        Ok(())
     }
 }
 

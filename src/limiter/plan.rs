@@ -4,8 +4,8 @@ use super::{Descriptor, Error, Request};
 use crate::rules::{Allows, Domain, Match, Rule, RuleId, RuleLimit, RuleSet};
 use smallvec::SmallVec;
 
-/// What applies to each descriptor, in their order.
-#[derive(Debug)]
+/// What applies to each descriptor, in their order. Large, so it is filled where it stands.
+#[derive(Debug, Default)]
 pub(super) struct Plan<'p> {
     pub(super) descriptors: SmallVec<[Planned<'p>; 4]>,
 }
@@ -34,15 +34,18 @@ pub(super) struct Matched<'p> {
 type Replaced<'p> = (&'p str, RuleId);
 
 impl<'p> Plan<'p> {
-    pub(super) fn new(
+    /// Finds what applies to each descriptor of a request.
+    pub(super) fn fill(
+        &mut self,
         rules: &'p RuleSet,
         domain: &'p Domain,
         request: &Request<'_>,
-    ) -> Result<Self, Error> {
-        let descriptors = request.descriptors.iter().map(|one| Planned::of(rules, domain, one));
-        let mut plan = Self { descriptors: descriptors.collect::<Result<_, _>>()? };
-        plan.replace();
-        Ok(plan)
+    ) -> Result<(), Error> {
+        for descriptor in &request.descriptors {
+            self.descriptors.push(Planned::of(rules, domain, descriptor)?);
+        }
+        self.replace();
+        Ok(())
     }
 
     /// Drops every limit that another rule of this request replaces. There is no precedence: two

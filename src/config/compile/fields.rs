@@ -58,10 +58,12 @@ impl<'a> Sink<'a> {
 
     /// That place in words, as seen from this file.
     pub(super) fn words_for(&self, at: At<'_>) -> String {
-        if std::ptr::eq(self.file, at.file) {
-            return format!("line {}", at.place.line);
+        match (std::ptr::eq(self.file, at.file), at.place.line) {
+            (true, 0) => "another place".to_owned(),
+            (true, line) => format!("line {line}"),
+            (false, 0) => at.file.name.as_ref().to_owned(),
+            (false, line) => format!("{}:{line}", at.file.name),
         }
-        format!("{}:{}", at.file.name, at.place.line)
     }
 
     /// The keys of a mapping. A fault, and none, if it is no mapping.

@@ -2,11 +2,13 @@
 //!
 //! It does not care where the trees come from: YAML files and xDS messages meet here.
 
+mod bounds;
 mod descriptor;
 mod domain;
 mod fields;
 mod level;
 mod limit;
+mod limits;
 mod metadata;
 mod path;
 mod scalar;

@@ -1,13 +1,14 @@
 //! Metrics, by the figures of the server that this one replaces.
 
 use super::*;
+use crate::telemetry::Counter;
 
 /// Total, over, near, within, shadow.
 type Counts = [u64; 5];
 
 fn counts(series: &RuleSeries) -> Counts {
     let RuleSeries { total_hits, over_limit, near_limit, within_limit, shadow_mode, .. } = series;
-    [total_hits, over_limit, near_limit, within_limit, shadow_mode].map(|counter| counter.get())
+    [total_hits, over_limit, near_limit, within_limit, shadow_mode].map(Counter::get)
 }
 
 fn minus(after: Counts, before: Counts) -> Counts {

@@ -2,13 +2,16 @@
 
 use crate::algorithm::{Algorithm, Decision, Limit, State};
 use crate::clock::Micros;
+use std::cmp::Reverse;
 
 /// A bucket. There may be millions: 48 bytes beside the key.
 #[derive(Debug)]
 pub(super) struct Bucket {
     /// `None` only while a decision has taken it out, under the shard's lock.
     pub(super) state: Option<State>,
-    used_at: Micros,
+    /// Of its key.
+    pub(super) hash: u32,
+    used_at: Ticks,
     expires_at: Expiry,
     share: Share,
 }
@@ -27,15 +30,20 @@ pub(super) struct Use {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Share(u16);
 
+/// Time in 65 ms steps, over and over again every nine years.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ticks(u32);
+
 /// Whole seconds since the Unix epoch, until 2106.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Expiry(u32);
 
 impl Bucket {
-    pub(super) fn new(state: State, usage: &Use) -> Self {
+    pub(super) fn new(hash: u32, state: State, usage: &Use) -> Self {
         Self {
             state: Some(state),
-            used_at: usage.at,
+            hash,
+            used_at: Ticks::at(usage.at),
             expires_at: usage.expires_at.unwrap_or(Expiry(0)),
             share: usage.share,
         }
@@ -44,7 +52,7 @@ impl Bucket {
     /// Takes the state that a decision left. Only a write makes it live longer.
     pub(super) fn put_back(&mut self, state: Option<State>, usage: &Use) {
         self.state = state;
-        self.used_at = usage.at;
+        self.used_at = Ticks::at(usage.at);
         self.share = usage.share;
         self.expires_at = usage.expires_at.unwrap_or(self.expires_at);
     }
@@ -60,8 +68,8 @@ impl Bucket {
     }
 
     /// Smallest for the bucket that is missed least: the least used share, then the idlest.
-    pub(super) fn worth(&self) -> impl Ord + use<> {
-        (self.share, self.used_at)
+    pub(super) fn worth(&self, now: Micros) -> impl Ord + use<> {
+        (self.share, Reverse(Ticks::at(now).since(self.used_at)))
     }
 }
 
@@ -82,9 +90,22 @@ impl Use {
 }
 
 impl Share {
+    /// Capacities fit 32 bits, so that nothing overflows.
     fn of(used: u64, capacity: u64) -> Self {
-        let share = u128::from(used) * u128::from(u16::MAX) / u128::from(capacity.max(1));
-        Self(if capacity == 0 { u16::MAX } else { u16::try_from(share).unwrap_or(u16::MAX) })
+        let share = (used.min(capacity) * u64::from(u16::MAX)).checked_div(capacity);
+        Self(share.and_then(|share| u16::try_from(share).ok()).unwrap_or(u16::MAX))
+    }
+}
+
+impl Ticks {
+    #[expect(clippy::cast_possible_truncation, reason = "it starts anew")]
+    const fn at(time: Micros) -> Self {
+        Self((time.0 >> 16) as u32)
+    }
+
+    /// Zero if `earlier` is a little later after all.
+    fn since(self, earlier: Self) -> i32 {
+        self.0.wrapping_sub(earlier.0).cast_signed().max(0)
     }
 }
 

@@ -7,6 +7,7 @@ mod bucket;
 mod group;
 mod room;
 mod shard;
+mod table;
 
 use super::{Batch, BatchItem, Decisions};
 use crate::algorithm::{Charge, Decision, Limit, State, decide};
@@ -144,7 +145,7 @@ impl MemoryStore {
         self.room.free(shard.collect(usage.at));
         let weight = state.weight();
         if self.make_room(shard, weight, weight, usage.at) {
-            shard.insert(key, Bucket::new(state, usage));
+            shard.insert(key, Bucket::new(key.hash, state, usage));
             self.room.count_bucket();
         } else {
             self.room.count_eviction();
@@ -154,13 +155,18 @@ impl MemoryStore {
     fn key<'a>(&self, batch: &'a Batch, item: &BatchItem) -> Key<'a> {
         let text = batch.key(item);
         let shard = pick(self.hasher.hash_one(batch.tag(item)), self.shards.len());
-        Key { text, hash: self.hasher.hash_one(text), shard }
+        Key { text, hash: lower(self.hasher.hash_one(text)), shard }
     }
 
     #[expect(clippy::indexing_slicing, reason = "a key's shard is picked among those there are")]
     fn lock(&self, shard: usize) -> MutexGuard<'_, Shard> {
         self.shards[shard].0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "half of the hash is enough for a shard")]
+const fn lower(hash: u64) -> u32 {
+    hash as u32
 }
 
 /// A number below `n`, made of the higher bits of a random one.

@@ -2,25 +2,22 @@
 
 use super::bucket::Bucket;
 use super::pick;
+use super::table::Table;
 use crate::clock::Micros;
-use indexmap::IndexMap;
-use indexmap::map::RawEntryApiV1;
-use indexmap::map::raw_entry_v1::RawEntryMut;
 
 /// A bucket's key, hashed once.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Key<'a> {
     pub(super) text: &'a str,
-    pub(super) hash: u64,
+    pub(super) hash: u32,
     /// The shard that its hash tag picks.
     pub(super) shard: usize,
 }
 
-/// Buckets by key, in an order that allows to draw one at random.
+/// Some of the buckets.
 #[derive(Debug)]
 pub(super) struct Shard {
-    /// Hashed by whoever makes the [`Key`].
-    buckets: IndexMap<Box<str>, Bucket, ()>,
+    buckets: Table,
     random: u64,
 }
 
@@ -45,12 +42,9 @@ const SAMPLE: usize = 8;
 /// Buckets that an insertion looks at for expired ones.
 const COLLECT: usize = 2;
 
-/// Tables smaller than this never shrink.
-const MIN_CAPACITY: usize = 64;
-
 impl Shard {
     pub(super) fn new(seed: u64) -> Self {
-        Self { buckets: IndexMap::with_hasher(()), random: seed | 1 }
+        Self { buckets: Table::default(), random: seed | 1 }
     }
 
     /// How many buckets it holds.
@@ -59,37 +53,33 @@ impl Shard {
     }
 
     pub(super) fn get(&self, key: &Key<'_>) -> Option<&Bucket> {
-        Some(self.buckets.get_index(self.find(key)?)?.1)
+        self.buckets.get(self.buckets.find(key)?)
     }
 
     pub(super) fn get_mut(&mut self, key: &Key<'_>) -> Option<&mut Bucket> {
-        Some(self.buckets.get_index_mut(self.find(key)?)?.1)
+        self.buckets.get_mut(self.buckets.find(key)?)
     }
 
     /// Adds a bucket that is not there yet, or has lost its state. The room for it is reserved.
     pub(super) fn insert(&mut self, key: &Key<'_>, bucket: Bucket) {
-        match self.buckets.raw_entry_mut_v1().from_hash(key.hash, |text| **text == *key.text) {
-            RawEntryMut::Vacant(vacant) => {
-                vacant.insert_hashed_nocheck(key.hash, key.text.into(), bucket);
-            }
-            RawEntryMut::Occupied(mut occupied) => {
-                occupied.insert(bucket);
-            }
+        match self.get_mut(key) {
+            Some(lost) => *lost = bucket,
+            None => self.buckets.push(key.text, bucket),
         }
     }
 
     pub(super) fn remove(&mut self, key: &Key<'_>) -> Option<Freed> {
-        let index = self.find(key)?;
-        self.remove_at(index)
+        let place = self.buckets.find(key)?;
+        self.remove_at(place)
     }
 
     /// Looks at some buckets and removes the expired ones.
     pub(super) fn collect(&mut self, now: Micros) -> Freed {
         let mut freed = Freed::default();
         for _ in 0..COLLECT {
-            let index = self.draw(self.buckets.len());
-            if self.held(index).is_some_and(|bucket| bucket.is_expired(now)) {
-                let removed = self.remove_at(index).unwrap_or_default();
+            let place = self.draw(self.buckets.len());
+            if self.held(place).is_some_and(|bucket| bucket.is_expired(now)) {
+                let removed = self.remove_at(place).unwrap_or_default();
                 freed.buckets += removed.buckets;
                 freed.weight += removed.weight;
             }
@@ -100,9 +90,9 @@ impl Shard {
     /// Gives up an expired one of a sample, else the one that is missed least. None that is taken
     /// out.
     pub(super) fn evict(&mut self, now: Micros) -> Option<Evicted> {
-        let index = self.sample(now).or_else(|| self.least(0..self.buckets.len(), now))?;
-        let live = !self.held(index)?.is_expired(now);
-        Some(Evicted { freed: self.remove_at(index)?, live })
+        let place = self.sample(now).or_else(|| self.least(0..self.buckets.len(), now))?;
+        let live = !self.held(place)?.is_expired(now);
+        Some(Evicted { freed: self.remove_at(place)?, live })
     }
 
     fn sample(&mut self, now: Micros) -> Option<usize> {
@@ -114,35 +104,21 @@ impl Shard {
         self.least(drawn.into_iter(), now)
     }
 
-    fn least(&self, indices: impl Iterator<Item = usize>, now: Micros) -> Option<usize> {
-        let held = indices.filter_map(|index| Some((index, self.held(index)?)));
-        held.min_by_key(|(_, bucket)| (!bucket.is_expired(now), bucket.worth()))
-            .map(|(index, _)| index)
+    fn least(&self, places: impl Iterator<Item = usize>, now: Micros) -> Option<usize> {
+        let held = places.filter_map(|place| Some((place, self.held(place)?)));
+        held.min_by_key(|(_, bucket)| (!bucket.is_expired(now), bucket.worth(now)))
+            .map(|(place, _)| place)
     }
 
     /// The bucket at that place, unless it is taken out.
-    fn held(&self, index: usize) -> Option<&Bucket> {
-        let (_, bucket) = self.buckets.get_index(index)?;
+    fn held(&self, place: usize) -> Option<&Bucket> {
+        let bucket = self.buckets.get(place)?;
         bucket.state.is_some().then_some(bucket)
     }
 
-    fn find(&self, key: &Key<'_>) -> Option<usize> {
-        self.buckets.raw_entry_v1().index_from_hash(key.hash, |text| **text == *key.text)
-    }
-
-    fn remove_at(&mut self, index: usize) -> Option<Freed> {
-        let (_, bucket) = self.buckets.swap_remove_index(index)?;
-        self.shrink();
+    fn remove_at(&mut self, place: usize) -> Option<Freed> {
+        let bucket = self.buckets.swap_remove(place)?;
         Some(Freed { buckets: 1, weight: bucket.weight() })
-    }
-
-    /// Returns memory once three quarters stand empty, so that a load that moves from shard to
-    /// shard does not leave a full table in each.
-    fn shrink(&mut self) {
-        let n = self.buckets.len();
-        if self.buckets.capacity() > MIN_CAPACITY && n < self.buckets.capacity() / 4 {
-            self.buckets.shrink_to(n * 2);
-        }
     }
 
     /// A random number below `n` (xorshift64*).
@@ -158,7 +134,7 @@ impl Shard {
 impl Shard {
     /// What its buckets weigh, one by one.
     pub(super) fn recount(&self) -> usize {
-        self.buckets.values().map(Bucket::weight).sum()
+        self.buckets.recount()
     }
 
     pub(super) fn capacity(&self) -> usize {

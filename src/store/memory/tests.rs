@@ -1,7 +1,7 @@
 //! The memory store with a clock that the tests hold.
 
 use super::*;
-use crate::algorithm::Algorithm;
+use crate::algorithm::{Algorithm, Anchor};
 use crate::clock::ManualClock;
 use crate::rules::KeyRange;
 use crate::store::BatchMember;
@@ -156,7 +156,7 @@ fn a_write_prolongs_a_life() {
 
 #[test]
 fn expiry_never_decides() {
-    let ten = limit(Algorithm::FixedWindow(Default::default()), 1, 10);
+    let ten = limit(Algorithm::FixedWindow(Anchor::Epoch), 1, 10);
     let house = House::new(10);
     let start = house.clock.now();
     assert!(house.hit("a", ten).allowed);
