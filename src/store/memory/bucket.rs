@@ -141,4 +141,12 @@ mod tests {
         assert_eq!(Share::of(u64::MAX, 10), Share(u16::MAX));
         assert_eq!(Share::of(0, 0), Share(u16::MAX));
     }
+
+    #[test]
+    fn idleness_survives_a_wrap_and_a_step_back() {
+        let wrap = Micros(1 << 48);
+        let before = Micros(wrap.0 - Micros::SECOND.0);
+        assert_eq!(Ticks::at(wrap).since(Ticks::at(before)), 16);
+        assert_eq!(Ticks::at(before).since(Ticks::at(wrap)), 0);
+    }
 }
