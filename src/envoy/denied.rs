@@ -9,34 +9,12 @@ use crate::limiter::Status;
 pub(super) fn add_body(response: &mut RateLimitResponse, domain: &str, decided: Decided<'_>) {
     let body = decided.rules.domains.get(domain).and_then(|domain| domain.denied.as_ref());
     let Some((body, status)) = body.zip(decided.refusing()) else { return };
-    response.raw_body = render(&body.template, decided, status).into_bytes();
+    let reset = status.reset_seconds.unwrap_or_default();
+    let text = body.render(rule_name(decided, status), requests(status), reset);
+    response.raw_body = text.into_bytes();
     if let Some(content_type) = &body.content_type {
         response.response_headers_to_add.push(header("content-type", content_type.to_string()));
     }
-}
-
-/// The template with its places filled in; what is filled in is not searched again.
-fn render(template: &str, decided: Decided<'_>, status: &Status) -> String {
-    let mut text = String::with_capacity(template.len() + 32);
-    let mut rest = template;
-    while let Some((before, place)) = rest.split_once('{') {
-        text.push_str(before);
-        rest = place;
-        if let Some(after) = place.strip_prefix("rule}") {
-            text.push_str(rule_name(decided, status));
-            rest = after;
-        } else if let Some(after) = place.strip_prefix("limit}") {
-            text.push_str(&requests(status).to_string());
-            rest = after;
-        } else if let Some(after) = place.strip_prefix("reset}") {
-            text.push_str(&status.reset_seconds.unwrap_or_default().to_string());
-            rest = after;
-        } else {
-            text.push('{');
-        }
-    }
-    text.push_str(rest);
-    text
 }
 
 /// The limit's name, else the rule's path; a request's own limit has neither.

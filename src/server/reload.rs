@@ -64,8 +64,10 @@ impl Reload {
 
     async fn take(&mut self, loaded: Loaded) {
         if self.last.version.as_deref() == Some(&loaded.version) {
-            self.last.fault = None;
-            tracing::debug!("policies have not changed");
+            match self.last.fault.take() {
+                Some(_) => tracing::info!(version = %loaded.version, "policies are sound again"),
+                None => tracing::debug!("policies have not changed"),
+            }
         } else if loaded.rules.domains.is_empty() && !self.may_be_empty() {
             self.refuse(Fault::NoDomain);
         } else {

@@ -15,24 +15,6 @@ const RESPONSE_BUCKETS: [f64; 17] = [
     1.0, 2.5, 5.0, 10.0,
 ];
 
-/// Seconds.
-const DECISION_BUCKETS: [f64; 14] = [
-    0.000_001,
-    0.000_002_5,
-    0.000_005,
-    0.000_01,
-    0.000_025,
-    0.000_05,
-    0.000_1,
-    0.000_25,
-    0.000_5,
-    0.001,
-    0.005,
-    0.015,
-    0.05,
-    0.1,
-];
-
 /// Declares series in a registry of its own.
 #[derive(Debug)]
 pub(super) struct Declare {
@@ -61,13 +43,6 @@ impl Declare {
         let opts = HistogramOpts::new(name, "Time to answer a call.")
             .const_labels(labels)
             .buckets(RESPONSE_BUCKETS.to_vec());
-        self.put(Histogram::with_opts(opts).expect("a valid name"))
-    }
-
-    pub(super) fn decision_time(&self) -> Histogram {
-        let name = "tidegate_decision_duration_seconds";
-        let opts = HistogramOpts::new(name, "Time to match and decide a request, store included.")
-            .buckets(DECISION_BUCKETS.to_vec());
         self.put(Histogram::with_opts(opts).expect("a valid name"))
     }
 

@@ -27,7 +27,6 @@ pub struct Metrics {
     rule_limits: Mutex<RuleLimits>,
     requests: IntCounter,
     response_time: Histogram,
-    decision_time: Histogram,
     /// `ratelimit_service_should_rate_limit_error{err_type="redis_error"}`
     pub redis_errors: IntCounter,
     /// `ratelimit_service_should_rate_limit_error{err_type="service_error"}`
@@ -81,7 +80,6 @@ impl Metrics {
             rule_limits: Mutex::default(),
             requests: declare.requests(),
             response_time: declare.response_time(),
-            decision_time: declare.decision_time(),
             redis_errors: errors.with_label_values(&["redis_error"]),
             service_errors: errors.with_label_values(&["service_error"]),
             global_shadow_mode: declare.global_shadow_mode(),
@@ -123,11 +121,6 @@ impl Metrics {
     pub fn request_answered(&self, took: Duration) {
         self.requests.inc();
         self.response_time.observe(took.as_secs_f64());
-    }
-
-    /// Counts what a decision took, store included.
-    pub fn decided(&self, took: Duration) {
-        self.decision_time.observe(took.as_secs_f64());
     }
 
     /// Names the store in `tidegate_store_info`.

@@ -57,9 +57,7 @@ impl RateLimit {
 
     async fn decide(&self, asked: &RateLimitRequest) -> Result<RateLimitResponse, Error> {
         let request = convert::request(asked)?;
-        let started = Instant::now();
         let decided = self.limiter.decide(&request).await?;
-        self.metrics.decided(started.elapsed());
         Ok(respond::response(asked, (&decided).into(), &self.options))
     }
 }
