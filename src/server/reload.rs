@@ -64,9 +64,10 @@ impl Reload {
 
     async fn take(&mut self, loaded: Loaded) {
         if self.last.version.as_deref() == Some(&loaded.version) {
-            match self.last.fault.take() {
-                Some(_) => tracing::info!(version = %loaded.version, "policies are sound again"),
-                None => tracing::debug!("policies have not changed"),
+            if self.last.fault.take().is_some() {
+                tracing::info!(version = %loaded.version, "policies are sound again");
+            } else {
+                tracing::debug!("policies have not changed");
             }
         } else if loaded.rules.domains.is_empty() && !self.may_be_empty() {
             self.refuse(Fault::NoDomain);
