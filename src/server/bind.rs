@@ -33,11 +33,11 @@ pub(super) struct SocketFile(PathBuf);
 
 /// Why a listener could not be bound.
 #[derive(Debug, thiserror::Error)]
-#[error("{setting} {address}: {}", reason(source))]
+#[error("{setting} {address}: {}", reason(cause))]
 pub struct BindError {
     setting: String,
     address: String,
-    source: io::Error,
+    cause: io::Error,
 }
 
 impl Listeners {
@@ -87,13 +87,13 @@ impl Drop for SocketFile {
 }
 
 fn tcp(address: &Address) -> Result<Listener, BindError> {
-    let error = |source| BindError {
+    let error = |cause| BindError {
         setting: name(address.variable),
         address: match &address.host {
             Some(host) => format!("{} on {host}", address.port),
             None => address.port.to_string(),
         },
-        source,
+        cause,
     };
     bind_tcp(address).map(Listener::Tcp).map_err(error)
 }
@@ -132,11 +132,8 @@ fn has_no_ipv6(error: &io::Error) -> bool {
 }
 
 fn unix(path: &Path) -> Result<Listener, BindError> {
-    let error = |source| BindError {
-        setting: name("GRPC_UDS"),
-        address: path.display().to_string(),
-        source,
-    };
+    let error =
+        |cause| BindError { setting: name("GRPC_UDS"), address: path.display().to_string(), cause };
     bind_unix(path).map_err(error)
 }
 
