@@ -1,0 +1,150 @@
+-- Decides groups of charges, each all or nothing. Twin: src/algorithm/group.rs.
+-- The packed charges: for each group its number of members; for each member its kind of charge, hits, vote and
+-- number of items; for each item its bucket, algorithm, flags (1 count_denied, 2 post-paid), L, W, B. The
+-- answer: a packed row for each item, and an error if a bucket met one.
+
+-- By item, in order: {bucket, allowed, remaining, wait, reset, before, after, written}.
+local rows = {}
+
+local function apply(item, charge, hits)
+  local bucket = item.bucket
+  local state, allowed, remaining, wait, reset, before, after =
+    kinds[bucket][1](states[bucket], item.L, item.W, item.B, item.count_denied, charge, hits, now)
+  local written = state ~= states[bucket]
+  if written then
+    states[bucket] = state
+    ttls[state] = state.ttl or reset
+  end
+  return { bucket, allowed, remaining, wait, reset, before, after, written }
+end
+
+-- What buckets held before the charges that may have to be undone: {bucket, state}, in order.
+local undo = {}
+-- Whether a later member may undo everything.
+local in_doubt = false
+
+local function remember(bucket)
+  undo[#undo + 1] = { bucket, states[bucket] }
+end
+
+-- Undoes all but the first `mark` charges.
+local function restore(mark)
+  for i = #undo, mark + 1, -1 do
+    states[undo[i][1]] = undo[i][2]
+    undo[i] = nil
+  end
+end
+
+-- Consumes what a refused member or group consumes all the same. The verdicts stand, the rest of each row is
+-- that of what is left.
+local function settle(member)
+  for i, item in ipairs(member.items) do
+    local verdict = rows[member.first + i]
+    local charge, hits = member.charge, member.hits
+    local spent = item.post_paid or (not verdict[2] and item.count_denied)
+    if charge == TAKE and not spent then
+      charge, hits = PEEK, 0
+    end
+    if in_doubt and charge ~= PEEK then
+      remember(item.bucket)
+    end
+    local result = apply(item, charge, hits)
+    local recorded = charge == member.charge and not result[2]
+    if verdict[2] then
+      result[4] = NONE
+    elseif not recorded then
+      result[4] = verdict[4]
+    end
+    result[2] = verdict[2]
+    -- A peek that set a clock back is not undone.
+    result[8] = result[8] or (member.charge == PEEK and verdict[8])
+    rows[member.first + i] = result
+  end
+end
+
+-- Decides a member as if it were alone; says whether it fits.
+local function decide_member(member)
+  local mark = #undo
+  local alone = #member.items == 1 or member.charge ~= TAKE
+  local fits = true
+  for i, item in ipairs(member.items) do
+    if (in_doubt or not alone) and member.charge ~= PEEK then
+      remember(item.bucket)
+    end
+    local result = apply(item, member.charge, member.hits)
+    fits = fits and result[2]
+    rows[member.first + i] = result
+  end
+  if not fits and not alone then
+    restore(mark)
+    settle(member)
+  end
+  return fits
+end
+
+local function decide_group(members)
+  undo, in_doubt = {}, false
+  if #members > 1 then
+    for _, member in ipairs(members) do
+      in_doubt = in_doubt or member.can_refuse
+    end
+  end
+  local refused = false
+  for _, member in ipairs(members) do
+    local fits = decide_member(member)
+    refused = refused or (member.can_refuse and not fits)
+  end
+  if refused and #members > 1 then
+    in_doubt = false
+    restore(0)
+    for _, member in ipairs(members) do
+      settle(member)
+    end
+  end
+end
+
+local function read_item(at)
+  local item = {}
+  local number, flags
+  item.bucket, number, flags, item.L, item.W, item.B, at = unpack_struct('>I2BBI4I6I4', request, at)
+  item.count_denied = flags % 2 == 1
+  item.post_paid = flags >= 2
+  if states[item.bucket] == nil then
+    open_bucket(item.bucket, number)
+  end
+  return item, at
+end
+
+local n, at = 0, 1
+while at <= #request do
+  local members, broken, first, n_members = {}, false, n, nil
+  n_members, at = unpack_struct('>I2', request, at)
+  for m = 1, n_members do
+    local member = { first = n, items = {} }
+    local vote, n_items
+    member.charge, member.hits, vote, n_items, at = unpack_struct('>BI7BI2', request, at)
+    member.can_refuse = vote == 1 and member.charge == TAKE
+    for i = 1, n_items do
+      member.items[i], at = read_item(at)
+      broken = broken or errors[member.items[i].bucket]
+    end
+    n = n + n_items
+    members[m] = member
+  end
+  if broken then
+    -- Nothing of a group is consumed that cannot be decided as a whole.
+    for i = first + 1, n do
+      rows[i] = { 0 }
+    end
+    errors[0] = broken
+  else
+    decide_group(members)
+  end
+end
+
+close_buckets()
+local _, problem = next(errors)
+for i = 1, n do
+  rows[i] = row(unpack(rows[i]))
+end
+return { table.concat(rows), problem }
