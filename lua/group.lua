@@ -1,8 +1,12 @@
 -- Decides groups of charges, each all or nothing. Twin: src/algorithm/group.rs.
 -- The packed charges: for each group its number of members; for each member its kind of charge, hits, vote and
 -- number of items; for each item its bucket, algorithm, flags (1 count_denied, 2 post-paid), L, W, B. The
--- answer: a packed row for each item, and an error if a bucket met one.
+-- answer: for each group a packed row per item, as in `single.lua`, or `!` and the error that a bucket met.
 
+-- By bucket: what it holds (false: nothing), what it held, its algorithm, and the error that it met.
+local states, originals, kinds, errors = {}, {}, {}, {}
+-- By state: for how long it must be kept.
+local ttls = {}
 -- By item, in order: {bucket, allowed, remaining, wait, reset, before, after, written}.
 local rows = {}
 
@@ -109,42 +113,76 @@ local function read_item(at)
   item.bucket, number, flags, item.L, item.W, item.B, at = unpack_struct('>I2BBI4I6I4', request, at)
   item.count_denied = flags % 2 == 1
   item.post_paid = flags >= 2
-  if states[item.bucket] == nil then
-    open_bucket(item.bucket, number)
+  if kinds[item.bucket] == nil then
+    local kind = algorithms[number]
+    local state = load(item.bucket, kind)
+    if state and state.err then
+      errors[item.bucket] = state.err
+    end
+    states[item.bucket], originals[item.bucket], kinds[item.bucket] = state, state, kind
   end
   return item, at
 end
 
-local n, at = 0, 1
+local function read_member(at, first)
+  local member = { first = first, items = {} }
+  local vote, n_items
+  member.charge, member.hits, vote, n_items, at = unpack_struct('>BI7BI2', request, at)
+  member.can_refuse = vote == 1 and member.charge == TAKE
+  for i = 1, n_items do
+    member.items[i], at = read_item(at)
+  end
+  return member, at
+end
+
+-- The error of a group, if one of its buckets met one.
+local function problem_of(members)
+  for _, member in ipairs(members) do
+    for _, item in ipairs(member.items) do
+      if errors[item.bucket] then
+        return errors[item.bucket]
+      end
+    end
+  end
+end
+
+local groups, n_rows, at = {}, 0, 1
 while at <= #request do
-  local members, broken, first, n_members = {}, false, n, nil
+  local members, n_members = {}, nil
   n_members, at = unpack_struct('>I2', request, at)
   for m = 1, n_members do
-    local member = { first = n, items = {} }
-    local vote, n_items
-    member.charge, member.hits, vote, n_items, at = unpack_struct('>BI7BI2', request, at)
-    member.can_refuse = vote == 1 and member.charge == TAKE
-    for i = 1, n_items do
-      member.items[i], at = read_item(at)
-      broken = broken or errors[member.items[i].bucket]
-    end
-    n = n + n_items
-    members[m] = member
+    members[m], at = read_member(at, n_rows)
+    n_rows = n_rows + #members[m].items
   end
-  if broken then
-    -- Nothing of a group is consumed that cannot be decided as a whole.
-    for i = first + 1, n do
-      rows[i] = { 0 }
-    end
-    errors[0] = broken
-  else
+  groups[#groups + 1] = members
+  -- Nothing is consumed of a group that cannot be decided as a whole.
+  if not problem_of(members) then
     decide_group(members)
   end
 end
 
-close_buckets()
-local _, problem = next(errors)
-for i = 1, n do
-  rows[i] = row(unpack(rows[i]))
+for bucket = 1, #KEYS do
+  local state = states[bucket]
+  if state ~= originals[bucket] then
+    errors[bucket] = store(bucket, kinds[bucket], state, ttls[state])
+  end
 end
-return { table.concat(rows), problem }
+
+local function packed(members)
+  local text = ''
+  for _, member in ipairs(members) do
+    for i = member.first + 1, member.first + #member.items do
+      local _, allowed, remaining, wait, reset, before, after, written = unpack(rows[i])
+      local flags = (allowed and 1 or 0) + (written and 2 or 0)
+      text = text .. pack('>BI7I7I7I7I7', flags, remaining, min(wait, NONE), min(reset, MAX), before, after)
+    end
+  end
+  return text
+end
+
+local answer = {}
+for g, members in ipairs(groups) do
+  local problem = problem_of(members)
+  answer[g] = problem and '!' .. problem or packed(members)
+end
+return answer

@@ -1,7 +1,7 @@
 -- Decides charges each for itself: the short way for calls that hold nothing else.
 -- The packed charges, bucket by bucket: algorithm and number of charges; then for each its kind, hits,
 -- count_denied, L, W, B. The answer: for each bucket a packed row per charge (0 refused, 1 allowed, 2 more if
--- stored), or the error that the bucket met.
+-- stored), or `!` and the error that the bucket met.
 
 local answer, at = {}, 1
 for bucket = 1, #KEYS do
@@ -28,6 +28,6 @@ for bucket = 1, #KEYS do
   if ttl then
     problem = store(bucket, kind, state, ttl)
   end
-  answer[bucket] = problem and redis.error_reply(problem) or rows
+  answer[bucket] = problem and '!' .. problem or rows
 end
 return answer
