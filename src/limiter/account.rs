@@ -1,1 +1,120 @@
-//! What a decision adds to the metrics of its rule.
+//! What a decision adds to the metrics of its rule: once per descriptor, in hits.
+
+use super::combine::Reported;
+use super::plan::Planned;
+use super::policies::Policies;
+use super::{Descriptor, Limiter};
+use crate::algorithm::Charge;
+use crate::rules::{Domain, Labels};
+use crate::telemetry::RuleSeries;
+
+/// What a charge adds to a rule's series.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Added {
+    over_limit: u64,
+    near_limit: u64,
+    within_limit: u64,
+}
+
+impl Limiter {
+    pub(super) fn account(
+        &self,
+        policies: &Policies,
+        domain: &Domain,
+        descriptor: &Descriptor<'_>,
+        planned: &Planned<'_>,
+        reported: &Reported<'_>,
+    ) {
+        let in_shadow = planned.rule().is_some_and(|rule| rule.shadow_mode);
+        let count = |series: &RuleSeries| {
+            count(series, descriptor.charge, reported, in_shadow, self.options.near_limit_ratio);
+        };
+        let labels = match planned {
+            Planned::Unmatched => return,
+            Planned::Override(_) => Labels::of_override(&domain.name, &descriptor.entries),
+            Planned::Rule(matched) => match policies.series(matched.found.rule) {
+                Some(series) => return count(series),
+                None => Labels::of_match(
+                    &domain.name,
+                    &matched.found,
+                    &descriptor.entries,
+                    matched.rule.detailed_metric,
+                ),
+            },
+        };
+        count(&self.metrics.request_series(&labels));
+    }
+}
+
+fn count(
+    series: &RuleSeries,
+    charge: Charge,
+    reported: &Reported<'_>,
+    in_shadow: bool,
+    near_ratio: f32,
+) {
+    let hits = match charge {
+        Charge::Take(hits) => hits,
+        Charge::Peek => return,
+        Charge::Refund(hits) => return series.total_negative_hits.inc_by(hits),
+    };
+    series.total_hits.inc_by(hits);
+    let added = Added::by(hits, reported, near_ratio);
+    for (counter, n) in [
+        (&series.over_limit, added.over_limit),
+        (&series.near_limit, added.near_limit),
+        (&series.within_limit, added.within_limit),
+        (&series.shadow_mode, if in_shadow { added.over_limit } else { 0 }),
+    ] {
+        if n > 0 {
+            counter.inc_by(n);
+        }
+    }
+}
+
+impl Added {
+    fn by(hits: u64, reported: &Reported<'_>, near_ratio: f32) -> Self {
+        let Reported { limit, decision } = reported;
+        let capacity = limit.limit.capacity();
+        let near = near_threshold(capacity, near_ratio);
+        if decision.allowed {
+            return Self::admitted(hits, decision.before, decision.after, near);
+        }
+        // What a refused charge does not record is over the limit as a whole.
+        let room = if limit.limit.count_denied || limit.post_paid {
+            capacity.saturating_sub(decision.before)
+        } else {
+            0
+        };
+        if room == 0 {
+            return Self { over_limit: hits, ..Self::default() };
+        }
+        Self {
+            over_limit: hits.saturating_sub(room),
+            near_limit: capacity.saturating_sub(near.max(decision.before)),
+            within_limit: 0,
+        }
+    }
+
+    fn admitted(hits: u64, before: u64, after: u64, near: u64) -> Self {
+        // A charge that its group did not let consume is counted as if it had come last.
+        let before = if after > before { before } else { after.saturating_sub(hits) };
+        let near_limit = match after {
+            after if after <= near => 0,
+            _ if before >= near => hits,
+            after => after - near,
+        };
+        Self { over_limit: 0, near_limit, within_limit: hits }
+    }
+}
+
+/// From how many used hits on further ones count as near the limit.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "the old server multiplies in 32 bits, and its metrics are compared with ours"
+)]
+fn near_threshold(capacity: u64, ratio: f32) -> u64 {
+    (capacity as f32 * ratio).floor() as u64
+}

@@ -1,14 +1,27 @@
 //! The use case: match the descriptors, charge their buckets, combine the decisions.
 
 mod account;
+mod buckets;
+mod charges;
 mod combine;
+mod dump;
+mod plan;
+mod policies;
+mod request;
+mod response;
 
-use crate::algorithm::Charge;
-use crate::rules::{Entry, RuleId, RuleSet, Unit};
+pub use buckets::BucketView;
+pub use dump::dump;
+pub use policies::Policies;
+pub use request::{Descriptor, Override, Request};
+pub use response::{Code, DecidedBy, Response, Status, StatusLimit};
+
+use crate::rules::{Domain, RuleSet};
 use crate::store::Store;
-use crate::telemetry::{Metrics, RuleSeries};
+use crate::telemetry::Metrics;
 use arc_swap::ArcSwapOption;
-use smallvec::SmallVec;
+use charges::Charges;
+use plan::Plan;
 use std::sync::Arc;
 
 /// Answers requests from the policies that are loaded now.
@@ -31,114 +44,6 @@ pub struct Options {
     pub near_limit_ratio: f32,
     /// `STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT`: the whole request is one group.
     pub stop_when_over_limit: bool,
-}
-
-/// Rules with the series they count in.
-#[derive(Debug)]
-pub struct Policies {
-    /// The rules.
-    pub rules: RuleSet,
-    /// One per rule of fixed labels, in the order of the rules.
-    series: Box<[Option<Arc<RuleSeries>>]>,
-}
-
-/// May these pass now?
-#[derive(Clone, Debug)]
-pub struct Request<'a> {
-    /// Names the policies.
-    pub domain: &'a str,
-    /// What is limited.
-    pub descriptors: SmallVec<[Descriptor<'a>; 4]>,
-}
-
-/// One thing that is limited.
-#[derive(Clone, Debug)]
-pub struct Descriptor<'a> {
-    /// What it is, from the general to the special.
-    pub entries: SmallVec<[Entry<'a>; 4]>,
-    /// What it costs.
-    pub charge: Charge,
-    /// A limit that takes the place of the policies'.
-    pub limit_override: Option<Override>,
-}
-
-/// A limit that a request brings along.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Override {
-    /// Hits per window.
-    pub requests: u32,
-    /// Unit of the window.
-    pub unit: Unit,
-    /// The window is unit × this; 0 means 1.
-    pub unit_multiplier: u32,
-}
-
-/// Whether something may pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Code {
-    /// It may.
-    Ok,
-    /// It may not.
-    OverLimit,
-}
-
-/// The answer to a request.
-#[derive(Clone, Debug)]
-pub struct Response {
-    /// Whether the request may pass.
-    pub code: Code,
-    /// One per descriptor, in their order.
-    pub statuses: SmallVec<[Status; 4]>,
-    /// The policies that decided; rule ids point into them.
-    pub policies: Arc<Policies>,
-}
-
-/// The answer to one descriptor.
-#[derive(Clone, Debug)]
-pub struct Status {
-    /// Whether it may pass; shadow rules always say so.
-    pub code: Code,
-    /// The rule that matched, if one did.
-    pub rule: Option<RuleId>,
-    /// The limit that the other fields speak of.
-    pub limit: Option<StatusLimit>,
-    /// Hits that would still be admitted; `u32::MAX` when unlimited.
-    pub remaining: u32,
-    /// Whole seconds, at least 1: when refused (also in shadow) until the charge would be
-    /// admitted, else until the bucket is as if unused.
-    pub reset_seconds: Option<u64>,
-    /// Whether its limit said no, whatever `code` says.
-    pub refused: bool,
-    /// Whether it can never be admitted as it is.
-    pub never_fits: bool,
-    /// Whether it counts as quota.
-    pub quota: bool,
-    /// Who decided.
-    pub decided_by: DecidedBy,
-}
-
-/// The limit that a status speaks of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StatusLimit {
-    /// Hits per window.
-    pub requests: u32,
-    /// Unit of the window.
-    pub unit: Unit,
-    /// The window is unit × this.
-    pub unit_multiplier: u32,
-    /// Its name, empty if none.
-    pub name: Arc<str>,
-}
-
-/// Who decided a descriptor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DecidedBy {
-    /// No limit applies.
-    NoLimit,
-    /// The rule says unlimited.
-    Unlimited,
-    /// The store.
-    Store,
 }
 
 /// Why there is no answer.
@@ -166,7 +71,7 @@ impl Limiter {
 
     /// Takes these rules from the next request on.
     pub fn install(&self, rules: RuleSet) {
-        todo!("{rules:?}")
+        self.policies.store(Some(Arc::new(Policies::new(rules, &self.metrics))));
     }
 
     /// The policies in force.
@@ -174,8 +79,42 @@ impl Limiter {
         self.policies.load_full()
     }
 
-    /// Answers a request.
+    /// Where the buckets are.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Answers a request. All of it by the policies that are in force when it arrives.
     pub async fn decide(&self, request: &Request<'_>) -> Result<Response, Error> {
-        todo!("{request:?}")
+        request.check()?;
+        let policies = self.policies.load_full().ok_or(Error::NoPolicies)?;
+        let statuses = match policies.rules.domains.get(request.domain) {
+            Some(domain) => self.statuses(&policies, domain, request).await?,
+            None => {
+                self.metrics.unknown_domain_requests.inc();
+                request.descriptors.iter().map(|_| Status::NO_LIMIT).collect()
+            }
+        };
+        let code = self.overall(&statuses);
+        Ok(Response { code, statuses, policies })
+    }
+
+    async fn statuses(
+        &self,
+        policies: &Policies,
+        domain: &Domain,
+        request: &Request<'_>,
+    ) -> Result<response::Statuses, Error> {
+        let plan = Plan::new(&policies.rules, domain, request)?;
+        let charges = Charges::of(domain, request, &plan, &self.options);
+        let decisions = if charges.batch.items.is_empty() {
+            crate::store::Decisions::new()
+        } else {
+            self.store.decide(&charges.batch).await
+        };
+        Ok(self.combine(policies, domain, request, &plan, &charges, &decisions))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,11 +1,15 @@
 //! What applies to a request. Pure: compiled policies, matching, bucket keys, metric labels.
 
 mod explain;
+mod index;
 mod key;
 mod labels;
 mod limit;
 mod metadata;
+mod pattern;
 mod tree;
+#[cfg(test)]
+mod tests;
 
 pub use explain::{Explanation, explain};
 pub use key::{KeyRange, write_key};

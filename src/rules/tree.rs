@@ -1,5 +1,7 @@
 //! The compiled descriptor tree: exact values first, then patterns in file order, then the default.
 
+use super::index::Index;
+use super::pattern::is_pattern;
 use super::{Domain, Entry, RuleId};
 use smallvec::SmallVec;
 
@@ -26,6 +28,7 @@ pub struct Node {
 #[derive(Debug, Default)]
 pub struct Level {
     nodes: Box<[Node]>,
+    index: Option<Box<Index>>,
 }
 
 /// A rule that answers a descriptor.
@@ -40,26 +43,65 @@ pub struct Match<'a> {
 impl Level {
     /// Indexes nodes, in the order of the file. No two may have the same key and value.
     pub fn new(nodes: Vec<Node>) -> Self {
-        todo!("{nodes:?}")
+        let index = (!nodes.is_empty()).then(|| Box::new(Index::new(&nodes)));
+        Self { nodes: nodes.into(), index }
     }
 
     /// The nodes in the order of the file.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
+
+    /// The node that answers an entry. There is no way back from it: if it leads nowhere, its
+    /// siblings are not asked.
+    pub fn find(&self, entry: Entry<'_>) -> Option<&Node> {
+        self.nodes.get(self.index.as_ref()?.find(entry)?)
+    }
 }
 
 impl Domain {
     /// The rule for a descriptor: the one that stands exactly where its last entry ends.
     pub fn find(&self, entries: &[Entry<'_>]) -> Option<Match<'_>> {
-        todo!("{entries:?}")
+        let mut nodes = SmallVec::new();
+        let mut level = &self.root;
+        for &entry in entries {
+            let node = level.find(entry)?;
+            level = &node.children;
+            nodes.push(node);
+        }
+        let rule = nodes.last().and_then(|node: &&Node| node.rule)?;
+        Some(Match { rule, nodes })
     }
 }
 
 impl Node {
+    /// Whether its key or value holds `*`: it is found as a pattern only, in file order.
+    pub fn is_wildcard(&self) -> bool {
+        is_pattern(&self.key) || self.value.as_deref().is_some_and(is_pattern)
+    }
+
+    /// Whether every value that matches it counts in one bucket.
+    pub(super) fn is_shared(&self) -> bool {
+        self.share_threshold && self.is_wildcard()
+    }
+
     /// The part of a request's value that buckets are counted by: the shared pattern, the value
     /// without its query, or the value.
     pub fn bucket_value<'a>(&'a self, value: &'a str) -> &'a str {
-        todo!("{value}")
+        if self.is_shared() {
+            self.value.as_deref().unwrap_or("*")
+        } else {
+            self.request_value(value)
+        }
     }
+
+    /// A request's value, without its query if that is ignored.
+    pub(super) fn request_value<'a>(&self, value: &'a str) -> &'a str {
+        if self.strip_query { without_query(value) } else { value }
+    }
+}
+
+/// What stands before the first `?`.
+pub(super) fn without_query(value: &str) -> &str {
+    value.split_once('?').map_or(value, |(path, _)| path)
 }

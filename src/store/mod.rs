@@ -1,49 +1,12 @@
 //! Where buckets live. Stores report what they cannot do, they never allow.
 
+mod batch;
 mod memory;
 
+pub use batch::{Batch, BatchItem, BatchMember, Decisions};
 pub use memory::{MemoryConfig, MemoryStore};
 
-use crate::algorithm::{Charge, Decision, Limit};
-use crate::rules::KeyRange;
-use smallvec::SmallVec;
-use std::ops::Range;
-
-/// What one request asks of the store: charges to buckets, in groups that are decided atomically.
-#[derive(Clone, Debug, Default)]
-pub struct Batch {
-    /// Text that the key ranges point into.
-    pub keys: String,
-    /// Limits, in the order of the members.
-    pub items: SmallVec<[BatchItem; 4]>,
-    /// Descriptors that have limits, in the order of the groups.
-    pub members: SmallVec<[BatchMember; 4]>,
-    /// Members that stand or fall together, as ranges of them. All of one hash tag, save under
-    /// `STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT`.
-    pub groups: SmallVec<[Range<usize>; 4]>,
-}
-
-/// One limit of a descriptor.
-#[derive(Clone, Debug)]
-pub struct BatchItem {
-    /// Its bucket's key.
-    pub key: KeyRange,
-    /// What the bucket is measured against.
-    pub limit: Limit,
-    /// Whether the policy itself says `count_denied: true`.
-    pub post_paid: bool,
-}
-
-/// One descriptor.
-#[derive(Clone, Debug)]
-pub struct BatchMember {
-    /// What is asked of each of its buckets.
-    pub charge: Charge,
-    /// Whether its refusal refuses its group.
-    pub votes: bool,
-    /// Its items.
-    pub items: Range<usize>,
-}
+use crate::algorithm::Decision;
 
 /// A store.
 #[derive(Debug)]
@@ -52,27 +15,27 @@ pub enum Store {
     Memory(MemoryStore),
 }
 
-/// One decision per item of the batch, in its order.
-pub type Decisions = SmallVec<[Decision; 4]>;
-
-impl Batch {
-    /// The key of an item.
-    pub fn key(&self, item: &BatchItem) -> &str {
-        self.keys.get(item.key.key.clone()).unwrap_or_default()
-    }
-
-    /// The hash tag of an item.
-    pub fn tag(&self, item: &BatchItem) -> &str {
-        self.keys.get(item.key.tag.clone()).unwrap_or_default()
-    }
-}
-
+#[expect(clippy::unused_async, reason = "stores outside this process wait")]
 impl Store {
     /// Decides a batch: one decision per item, in its order.
-    #[expect(clippy::unused_async, reason = "stores outside this process wait")]
     pub async fn decide(&self, batch: &Batch) -> Decisions {
         match self {
             Self::Memory(memory) => memory.decide(batch),
+        }
+    }
+
+    /// What a peek at an item's bucket would be answered, if there is one. Changes nothing, not
+    /// even when the bucket was last used.
+    pub async fn inspect(&self, batch: &Batch, item: &BatchItem) -> Option<Decision> {
+        match self {
+            Self::Memory(memory) => memory.inspect(batch, item),
+        }
+    }
+
+    /// Forgets an item's bucket. Says whether there was one.
+    pub async fn reset(&self, batch: &Batch, item: &BatchItem) -> bool {
+        match self {
+            Self::Memory(memory) => memory.reset(batch, item),
         }
     }
 }

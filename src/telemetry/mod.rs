@@ -1,40 +1,173 @@
 //! What operators see: every metric series, declared once with typed labels; logging.
 
-use crate::rules::Labels;
-use prometheus::IntCounter;
-use std::sync::Arc;
+mod declare;
+pub mod logging;
+mod rule_limits;
+mod rule_series;
+
+pub use rule_series::{Counter, RuleSeries};
+
+use crate::clock::Micros;
+use crate::rules::{Labels, RuleSet};
+use declare::Declare;
+use prometheus::{Gauge, Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry};
+use rule_limits::RuleLimits;
+use rule_series::RuleSeriesSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// The content type of [`Metrics::render`].
+pub const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
 
 /// Every metric of the process.
 #[derive(Debug)]
-pub struct Metrics {}
+pub struct Metrics {
+    registry: Registry,
+    rules: RuleSeriesSet,
+    rule_limits: Mutex<RuleLimits>,
+    requests: IntCounter,
+    response_time: Histogram,
+    decision_time: Histogram,
+    /// `ratelimit_service_should_rate_limit_error{err_type="redis_error"}`
+    pub redis_errors: IntCounter,
+    /// `ratelimit_service_should_rate_limit_error{err_type="service_error"}`
+    pub service_errors: IntCounter,
+    /// `ratelimit_service_global_shadow_mode`: refusals that `SHADOW_MODE` turned into OK.
+    pub global_shadow_mode: IntCounter,
+    /// `ratelimit_service_config_load_success`
+    pub config_load_success: IntCounter,
+    /// `ratelimit_service_config_load_error`
+    pub config_load_error: IntCounter,
+    /// `tidegate_unknown_domain_requests_total`
+    pub unknown_domain_requests: IntCounter,
+    unmatched_descriptors: IntCounterVec,
+    series_overflow: IntCounter,
+    live_buckets: IntGauge,
+    evictions: IntCounter,
+    store_info: IntGaugeVec,
+    config_info: IntGaugeVec,
+    config_warnings: IntGauge,
+    config_rules: IntGauge,
+    config_loaded_at: Gauge,
+}
 
-/// The series of one rule (or of one label set), shared with `Metrics`.
+/// What is known of policies that were just put in force.
 #[derive(Clone, Debug)]
-pub struct RuleSeries {
-    /// `ratelimit_service_rate_limit_total_hits`
-    pub total_hits: IntCounter,
-    /// `…_over_limit`
-    pub over_limit: IntCounter,
-    /// `…_near_limit`
-    pub near_limit: IntCounter,
-    /// `…_within_limit`
-    pub within_limit: IntCounter,
-    /// `…_shadow_mode`
-    pub shadow_mode: IntCounter,
-    /// `…_over_limit_with_local_cache`
-    pub over_limit_with_local_cache: IntCounter,
-    /// `…_total_negative_hits`
-    pub total_negative_hits: IntCounter,
+pub struct ConfigFacts {
+    /// A hash of the policy files.
+    pub version: String,
+    /// Faults that did not prevent loading.
+    pub n_warnings: usize,
+    /// When they were put in force.
+    pub loaded_at: Micros,
+}
+
+/// What a store in this process says of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreFacts {
+    /// Buckets it holds now.
+    pub live_buckets: u64,
+    /// Live buckets that it evicted since it was made.
+    pub evictions: u64,
 }
 
 impl Metrics {
-    /// Declares every series; at most `max_series` label sets of rules.
+    /// Declares every series; at most `max_series` label sets of rules, and as many of requests.
     pub fn new(max_series: usize) -> Arc<Self> {
-        todo!("{max_series}")
+        let declare = Declare::new();
+        let errors = declare.errors();
+        Arc::new(Self {
+            rules: RuleSeriesSet::new(max_series),
+            rule_limits: Mutex::default(),
+            requests: declare.requests(),
+            response_time: declare.response_time(),
+            decision_time: declare.decision_time(),
+            redis_errors: errors.with_label_values(&["redis_error"]),
+            service_errors: errors.with_label_values(&["service_error"]),
+            global_shadow_mode: declare.global_shadow_mode(),
+            config_load_success: declare.config_load_success(),
+            config_load_error: declare.config_load_error(),
+            unknown_domain_requests: declare.unknown_domain_requests(),
+            unmatched_descriptors: declare.unmatched_descriptors(),
+            series_overflow: declare.series_overflow(),
+            live_buckets: declare.live_buckets(),
+            evictions: declare.evictions(),
+            store_info: declare.store_info(),
+            config_info: declare.config_info(),
+            config_warnings: declare.config_warnings(),
+            config_rules: declare.config_rules(),
+            config_loaded_at: declare.config_loaded_at(),
+            registry: declare.registry,
+        })
     }
 
-    /// The series of a label set, made at first use; beyond the cap, those of `_other`.
+    /// The series of a rule whose labels are the same for every request. To be asked for when the
+    /// rule is loaded; whoever holds it keeps it from being forgotten.
     pub fn rule_series(&self, labels: &Labels) -> Arc<RuleSeries> {
-        todo!("{labels:?}")
+        self.rules.of_rule(labels)
+    }
+
+    /// The series of labels that a request made (rules that opt in, overrides); beyond the cap,
+    /// those of `_other` in the same domain.
+    pub fn request_series(&self, labels: &Labels) -> Arc<RuleSeries> {
+        self.rules.of_request(labels, &self.series_overflow)
+    }
+
+    /// `tidegate_unmatched_descriptors_total` of a loaded domain: to be asked for when it is
+    /// loaded, and never for a domain that only a request names.
+    pub fn unmatched_descriptors(&self, domain: &str) -> IntCounter {
+        self.unmatched_descriptors.with_label_values(&[domain])
+    }
+
+    /// Counts an answered `ShouldRateLimit` call and what it took from first to last byte.
+    pub fn request_answered(&self, took: Duration) {
+        self.requests.inc();
+        self.response_time.observe(took.as_secs_f64());
+    }
+
+    /// Counts what a decision took, store included.
+    pub fn decided(&self, took: Duration) {
+        self.decision_time.observe(took.as_secs_f64());
+    }
+
+    /// Names the store in `tidegate_store_info`.
+    pub fn store_chosen(&self, backend: &str) {
+        self.store_info.reset();
+        self.store_info.with_label_values(&[backend]).set(1);
+    }
+
+    /// Takes over what a store says of itself; to be called before a scrape.
+    pub fn store_observed(&self, facts: StoreFacts) {
+        self.live_buckets.set(i64::try_from(facts.live_buckets).unwrap_or(i64::MAX));
+        self.evictions.inc_by(facts.evictions.saturating_sub(self.evictions.get()));
+    }
+
+    /// Counts a successful load. To be called once the limiter holds `rules`.
+    pub fn config_loaded(&self, rules: &RuleSet, facts: &ConfigFacts) {
+        self.config_load_success.inc();
+        self.config_info.reset();
+        self.config_info.with_label_values(&[&facts.version]).set(1);
+        self.config_warnings.set(i64::try_from(facts.n_warnings).unwrap_or(i64::MAX));
+        self.config_rules.set(i64::try_from(rules.rules.len()).unwrap_or(i64::MAX));
+        self.config_loaded_at.set(Duration::from(facts.loaded_at).as_secs_f64());
+        self.rules.forget_old();
+        *self.rule_limits.lock().unwrap_or_else(PoisonError::into_inner) =
+            RuleLimits::of(rules, self.rules.max());
+    }
+
+    /// All series as Prometheus text. Takes milliseconds with many rules: not for request threads.
+    pub fn render(&self) -> String {
+        let mut text = String::with_capacity(64 * 1024);
+        if let Err(error) =
+            prometheus::TextEncoder::new().encode_utf8(&self.registry.gather(), &mut text)
+        {
+            tracing::error!(%error, "metrics could not be written");
+        }
+        self.rules.render(&mut text);
+        self.rule_limits.lock().unwrap_or_else(PoisonError::into_inner).render(&mut text);
+        text
     }
 }
+
+#[cfg(test)]
+mod tests;

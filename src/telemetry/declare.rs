@@ -1,0 +1,185 @@
+//! The name, help and labels of every series but those of rules, each in one place.
+
+#![expect(clippy::expect_used, reason = "names and labels are constants; a test declares all")]
+
+use prometheus::core::Collector;
+use prometheus::{
+    Gauge, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry,
+};
+use std::collections::HashMap;
+
+/// Seconds; the last eleven are those of envoyproxy/ratelimit.
+const RESPONSE_BUCKETS: [f64; 17] = [
+    0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
+    1.0, 2.5, 5.0, 10.0,
+];
+
+/// Seconds.
+const DECISION_BUCKETS: [f64; 14] = [
+    0.000_001,
+    0.000_002_5,
+    0.000_005,
+    0.000_01,
+    0.000_025,
+    0.000_05,
+    0.000_1,
+    0.000_25,
+    0.000_5,
+    0.001,
+    0.005,
+    0.015,
+    0.05,
+    0.1,
+];
+
+/// Declares series in a registry of its own.
+#[derive(Debug)]
+pub(super) struct Declare {
+    pub(super) registry: Registry,
+}
+
+impl Declare {
+    /// A registry with what is known of the process and the build.
+    pub(super) fn new() -> Self {
+        let declare = Self { registry: Registry::new() };
+        #[cfg(target_os = "linux")]
+        declare.register(prometheus::process_collector::ProcessCollector::for_self());
+        let build = declare.gauges("tidegate_build_info", "Always 1: the version.", &["version"]);
+        build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+        declare
+    }
+
+    pub(super) fn requests(&self) -> IntCounter {
+        self.counters("ratelimit_service_total_requests", "Answered calls.", &["grpc_method"])
+            .with_label_values(&["ShouldRateLimit"])
+    }
+
+    pub(super) fn response_time(&self) -> Histogram {
+        let labels = HashMap::from([("grpc_method".to_owned(), "ShouldRateLimit".to_owned())]);
+        let name = "ratelimit_service_response_time_seconds";
+        let opts = HistogramOpts::new(name, "Time to answer a call.")
+            .const_labels(labels)
+            .buckets(RESPONSE_BUCKETS.to_vec());
+        self.put(Histogram::with_opts(opts).expect("a valid name"))
+    }
+
+    pub(super) fn decision_time(&self) -> Histogram {
+        let name = "tidegate_decision_duration_seconds";
+        let opts = HistogramOpts::new(name, "Time to match and decide a request, store included.")
+            .buckets(DECISION_BUCKETS.to_vec());
+        self.put(Histogram::with_opts(opts).expect("a valid name"))
+    }
+
+    pub(super) fn errors(&self) -> IntCounterVec {
+        self.counters(
+            "ratelimit_service_should_rate_limit_error",
+            "Calls answered with an error.",
+            &["err_type"],
+        )
+    }
+
+    pub(super) fn global_shadow_mode(&self) -> IntCounter {
+        self.counter(
+            "ratelimit_service_global_shadow_mode",
+            "Requests over limit that SHADOW_MODE let pass.",
+        )
+    }
+
+    pub(super) fn config_load_success(&self) -> IntCounter {
+        self.counter("ratelimit_service_config_load_success", "Policies put in force.")
+    }
+
+    pub(super) fn config_load_error(&self) -> IntCounter {
+        self.counter(
+            "ratelimit_service_config_load_error",
+            "Policies refused; those before stay in force.",
+        )
+    }
+
+    pub(super) fn unknown_domain_requests(&self) -> IntCounter {
+        self.counter(
+            "tidegate_unknown_domain_requests_total",
+            "Requests whose domain no policy file names.",
+        )
+    }
+
+    pub(super) fn unmatched_descriptors(&self) -> IntCounterVec {
+        self.counters(
+            "tidegate_unmatched_descriptors_total",
+            "Descriptors of a known domain that no rule answers.",
+            &["domain"],
+        )
+    }
+
+    pub(super) fn series_overflow(&self) -> IntCounter {
+        self.counter(
+            "tidegate_metric_overflow_total",
+            "Decisions counted under key1=\"_other\" because METRIC_MAX_SERIES was reached.",
+        )
+    }
+
+    pub(super) fn live_buckets(&self) -> IntGauge {
+        self.gauge("tidegate_live_buckets", "Buckets in this process's memory.")
+    }
+
+    pub(super) fn evictions(&self) -> IntCounter {
+        self.counter(
+            "tidegate_evictions_total",
+            "Live buckets evicted because MEMORY_MAX_BUCKETS was reached.",
+        )
+    }
+
+    pub(super) fn store_info(&self) -> IntGaugeVec {
+        self.gauges("tidegate_store_info", "Always 1: where buckets live.", &["backend"])
+    }
+
+    pub(super) fn config_info(&self) -> IntGaugeVec {
+        self.gauges(
+            "tidegate_config_info",
+            "Always 1: a hash of the policies in force.",
+            &["version"],
+        )
+    }
+
+    pub(super) fn config_warnings(&self) -> IntGauge {
+        self.gauge("tidegate_config_warnings", "Warnings about the policies in force.")
+    }
+
+    pub(super) fn config_rules(&self) -> IntGauge {
+        self.gauge("tidegate_config_rules", "Rules in force.")
+    }
+
+    pub(super) fn config_loaded_at(&self) -> Gauge {
+        let name = "tidegate_config_last_load_timestamp_seconds";
+        self.put(
+            Gauge::new(name, "When policies were last put in force, Unix time.")
+                .expect("a valid name"),
+        )
+    }
+
+    fn counter(&self, name: &str, help: &str) -> IntCounter {
+        self.put(IntCounter::new(name, help).expect("a valid name"))
+    }
+
+    fn counters(&self, name: &str, help: &str, labels: &[&str]) -> IntCounterVec {
+        self.put(IntCounterVec::new(Opts::new(name, help), labels).expect("a valid name"))
+    }
+
+    fn gauge(&self, name: &str, help: &str) -> IntGauge {
+        self.put(IntGauge::new(name, help).expect("a valid name"))
+    }
+
+    fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> IntGaugeVec {
+        self.put(IntGaugeVec::new(Opts::new(name, help), labels).expect("a valid name"))
+    }
+
+    fn put<C: Collector + Clone + 'static>(&self, collector: C) -> C {
+        self.register(collector.clone());
+        collector
+    }
+
+    fn register(&self, collector: impl Collector + 'static) {
+        self.registry.register(Box::new(collector)).expect("a name declared once");
+    }
+}
