@@ -1,9 +1,12 @@
 //! Where buckets live. Stores report what they cannot do, they never allow.
 
 mod batch;
+mod error;
 mod memory;
+mod redis;
 
 pub use batch::{Batch, BatchItem, BatchMember, Decisions};
+pub use error::StoreError;
 pub use memory::{MemoryConfig, MemoryStore};
 
 use crate::algorithm::Decision;

@@ -152,7 +152,7 @@ impl<'u> Call<'u> {
             .map(|unit| SmallVec::from_elem(Err(StoreError::Unintelligible), unit.n_items()))
             .collect();
         for (part, text) in self.parts.iter().zip(answer) {
-            let failure = text.strip_prefix(b"!").map(StoreError::from_redis);
+            let failure = text.strip_prefix(b"!").map(failure);
             for (row, (unit, item)) in part.iter().enumerate() {
                 let outcome = match &failure {
                     Some(failure) => Err(*failure),
@@ -183,6 +183,21 @@ fn unpack_row(text: &[u8], row: usize) -> Option<Decision> {
         after: field(4)?,
         written: flags & 2 == 2,
     })
+}
+
+/// What an error text of Redis means.
+pub(super) fn failure(text: &[u8]) -> StoreError {
+    let is = |word: &str| text.windows(word.len()).any(|part| part == word.as_bytes());
+    match () {
+        () if is("WRONGTYPE") => StoreError::WrongType,
+        () if is("READONLY") => StoreError::ReadOnly,
+        () if is("OOM") => StoreError::OutOfMemory,
+        () if is("NOPERM") || is("NOAUTH") || is("WRONGPASS") => StoreError::NotAllowed,
+        () if is("LOADING") => StoreError::Loading,
+        () if is("BUSY") => StoreError::Busy,
+        () if is("CLUSTERDOWN") || is("TRYAGAIN") || is("MASTERDOWN") => StoreError::ClusterDown,
+        () => StoreError::Unintelligible,
+    }
 }
 
 fn is_single(unit: &Unit, group: usize) -> bool {

@@ -1,0 +1,4 @@
+//! Buckets in Redis: single, sentinel or cluster; every decision one atomic script call.
+
+mod call;
+mod script;
