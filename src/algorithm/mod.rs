@@ -5,12 +5,16 @@
 
 #![warn(clippy::arithmetic_side_effects, clippy::as_conversions, clippy::float_arithmetic)]
 
+mod arithmetic;
 mod fixed_window;
 mod group;
 mod leaky_bucket;
 mod sliding_window_counter;
 mod sliding_window_log;
 mod token_bucket;
+
+#[cfg(test)]
+mod tests;
 
 pub use group::{Item, Member, decide_group};
 pub use sliding_window_log::Log;
@@ -172,15 +176,35 @@ impl Algorithm {
     }
 }
 
+impl Charge {
+    /// h: the hits it speaks of, 0 for a peek.
+    pub const fn hits(self) -> u64 {
+        match self {
+            Self::Take(hits) | Self::Refund(hits) => hits,
+            Self::Peek => 0,
+        }
+    }
+}
+
 impl Limit {
     /// The capacity that metrics measure use against: B for the buckets, L for the windows.
+    /// A bucket holds nothing if L is 0, else at least one hit.
     pub fn capacity(&self) -> u64 {
         match self.algorithm {
-            Algorithm::TokenBucket | Algorithm::LeakyBucket => self.burst.into(),
-            Algorithm::FixedWindow(_)
+            Algorithm::TokenBucket | Algorithm::LeakyBucket if self.requests > 0 => {
+                self.burst.max(1).into()
+            }
+            Algorithm::TokenBucket
+            | Algorithm::LeakyBucket
+            | Algorithm::FixedWindow(_)
             | Algorithm::SlidingWindowLog
             | Algorithm::SlidingWindowCounter => self.requests.into(),
         }
+    }
+
+    /// (L, W), as formulas take them; W is never 0.
+    fn rate(&self) -> (u64, u64) {
+        (self.requests.into(), self.window.0.max(1))
     }
 }
 
