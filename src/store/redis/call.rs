@@ -5,7 +5,7 @@
 use super::script::{Needs, number};
 use crate::algorithm::{Algorithm, Anchor, Charge, Decision, Limit};
 use crate::clock::Micros;
-use crate::store::{Batch, StoreError};
+use crate::store::{Batch, Outcomes, StoreError};
 use ahash::AHashMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -17,9 +17,6 @@ pub(super) struct Unit {
     /// Which groups of the batch.
     pub(super) groups: SmallVec<[usize; 4]>,
 }
-
-/// What became of each item of a unit, in the order of its groups.
-pub(super) type Outcomes = SmallVec<[Result<Decision, StoreError>; 4]>;
 
 /// A call, ready to be sent.
 #[derive(Debug)]
@@ -224,7 +221,8 @@ impl Unit {
         })
     }
 
-    fn n_items(&self) -> usize {
+    /// How many outcomes it gets.
+    pub(super) fn n_items(&self) -> usize {
         self.members().map(|member| member.items.len()).sum()
     }
 }
