@@ -11,9 +11,9 @@ use crate::telemetry::RuleSeries;
 /// What a charge adds to a rule's series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Added {
-    over_limit: u64,
-    near_limit: u64,
-    within_limit: u64,
+    over: u64,
+    near: u64,
+    within: u64,
 }
 
 impl Limiter {
@@ -61,10 +61,10 @@ fn count(
     series.total_hits.inc_by(hits);
     let added = Added::by(hits, reported, near_ratio);
     for (counter, n) in [
-        (&series.over_limit, added.over_limit),
-        (&series.near_limit, added.near_limit),
-        (&series.within_limit, added.within_limit),
-        (&series.shadow_mode, if in_shadow { added.over_limit } else { 0 }),
+        (&series.over_limit, added.over),
+        (&series.near_limit, added.near),
+        (&series.within_limit, added.within),
+        (&series.shadow_mode, if in_shadow { added.over } else { 0 }),
     ] {
         if n > 0 {
             counter.inc_by(n);
@@ -76,9 +76,9 @@ impl Added {
     fn by(hits: u64, reported: &Reported<'_>, near_ratio: f32) -> Self {
         let Reported { limit, decision } = reported;
         let capacity = limit.limit.capacity();
-        let near = near_threshold(capacity, near_ratio);
+        let threshold = near_threshold(capacity, near_ratio);
         if decision.allowed {
-            return Self::admitted(hits, decision.before, decision.after, near);
+            return Self::admitted(hits, decision.before, decision.after, threshold);
         }
         // What a refused charge does not record is over the limit as a whole.
         let room = if limit.limit.count_denied || limit.post_paid {
@@ -87,24 +87,24 @@ impl Added {
             0
         };
         if room == 0 {
-            return Self { over_limit: hits, ..Self::default() };
+            return Self { over: hits, ..Self::default() };
         }
         Self {
-            over_limit: hits.saturating_sub(room),
-            near_limit: capacity.saturating_sub(near.max(decision.before)),
-            within_limit: 0,
+            over: hits.saturating_sub(room),
+            near: capacity.saturating_sub(threshold.max(decision.before)),
+            within: 0,
         }
     }
 
-    fn admitted(hits: u64, before: u64, after: u64, near: u64) -> Self {
+    fn admitted(hits: u64, before: u64, after: u64, threshold: u64) -> Self {
         // A charge that its group did not let consume is counted as if it had come last.
         let before = if after > before { before } else { after.saturating_sub(hits) };
-        let near_limit = match after {
-            after if after <= near => 0,
-            _ if before >= near => hits,
-            after => after - near,
+        let near = match after {
+            after if after <= threshold => 0,
+            _ if before >= threshold => hits,
+            after => after - threshold,
         };
-        Self { over_limit: 0, near_limit, within_limit: hits }
+        Self { over: 0, near, within: hits }
     }
 }
 

@@ -59,7 +59,7 @@ impl Limiter {
         let batch = self.policies().and_then(|policies| {
             let found = policies.rules.domains.get(domain)?;
             let plan = Plan::new(&policies.rules, found, &request).ok()?;
-            Some(Charges::of(found, &request, &plan, &self.options).batch)
+            Some(Charges::of(found, &request, &plan, self.options).batch)
         });
         batch.unwrap_or_default()
     }

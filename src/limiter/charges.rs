@@ -31,7 +31,7 @@ impl Charges {
         domain: &Domain,
         request: &Request<'_>,
         plan: &Plan<'_>,
-        options: &Options,
+        options: Options,
     ) -> Self {
         let n = request.descriptors.len();
         let mut charges = Self { batch: Batch::default(), items: SmallVec::from_elem(0..0, n) };
@@ -56,7 +56,7 @@ impl Charges {
         domain: &Domain,
         descriptor: &Descriptor<'_>,
         planned: &Planned<'_>,
-        options: &Options,
+        options: Options,
         grouping: Grouping,
     ) -> Range<usize> {
         let start = self.batch.items.len();
@@ -101,7 +101,7 @@ impl Charges {
 }
 
 impl Grouping {
-    fn of(domain: &Domain, n_descriptors: usize, options: &Options) -> Self {
+    fn of(domain: &Domain, n_descriptors: usize, options: Options) -> Self {
         match domain.consume {
             _ if n_descriptors == 1 => Self::Each,
             _ if options.stop_when_over_limit => Self::Whole,

@@ -88,12 +88,11 @@ impl Limiter {
     pub async fn decide(&self, request: &Request<'_>) -> Result<Response, Error> {
         request.check()?;
         let policies = self.policies.load_full().ok_or(Error::NoPolicies)?;
-        let statuses = match policies.rules.domains.get(request.domain) {
-            Some(domain) => self.statuses(&policies, domain, request).await?,
-            None => {
-                self.metrics.unknown_domain_requests.inc();
-                request.descriptors.iter().map(|_| Status::NO_LIMIT).collect()
-            }
+        let statuses = if let Some(domain) = policies.rules.domains.get(request.domain) {
+            self.statuses(&policies, domain, request).await?
+        } else {
+            self.metrics.unknown_domain_requests.inc();
+            request.descriptors.iter().map(|_| Status::NO_LIMIT).collect()
         };
         let code = self.overall(&statuses);
         Ok(Response { code, statuses, policies })
@@ -106,7 +105,7 @@ impl Limiter {
         request: &Request<'_>,
     ) -> Result<response::Statuses, Error> {
         let plan = Plan::new(&policies.rules, domain, request)?;
-        let charges = Charges::of(domain, request, &plan, &self.options);
+        let charges = Charges::of(domain, request, &plan, self.options);
         let decisions = if charges.batch.items.is_empty() {
             crate::store::Decisions::new()
         } else {

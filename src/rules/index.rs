@@ -45,6 +45,10 @@ impl Index {
                 index.keys.entry(node.key.clone()).or_default().insert(place, node);
             }
         }
+        index.keys.values_mut().for_each(Values::finish);
+        if let Some(key_patterns) = &mut index.key_patterns {
+            key_patterns.finish();
+        }
         index
     }
 
@@ -90,6 +94,12 @@ impl Values {
         }
     }
 
+    fn finish(&mut self) {
+        if let Some(patterns) = &mut self.patterns {
+            patterns.finish();
+        }
+    }
+
     fn counted<'a>(&self, value: &'a str) -> &'a str {
         if self.strip_query { without_query(value) } else { value }
     }
@@ -114,6 +124,11 @@ impl KeyPatterns {
             self.patterns.insert(place, &node.key);
         }
         self.values.entry(first).or_default().insert(place, node);
+    }
+
+    fn finish(&mut self) {
+        self.patterns.finish();
+        self.values.values_mut().for_each(Values::finish);
     }
 
     fn lowest(&self, entry: Entry<'_>, best: Place) -> Place {

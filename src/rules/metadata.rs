@@ -21,3 +21,15 @@ pub enum Value {
     /// Values by name.
     Map(Map),
 }
+
+/// Adds to `merged` what `map` holds. What is there stays, except that maps of one name are
+/// merged in turn.
+pub fn merge(merged: &mut Map, map: &Map) {
+    for (name, value) in map {
+        match (merged.get_mut(name), value) {
+            (None, _) => _ = merged.insert(name.clone(), value.clone()),
+            (Some(Value::Map(merged)), Value::Map(map)) => merge(merged, map),
+            (Some(_), _) => {}
+        }
+    }
+}

@@ -1,6 +1,7 @@
-//! Texts with `*`, indexed by what stands before the first and after the last star, so that a
-//! look-up does not slow down with their number.
+//! Texts with `*`, indexed by what stands before the first and after the last star and then in
+//! between, so that a look-up does not slow down with their number.
 
+use super::middle::{Middles, in_order};
 use std::collections::HashMap;
 
 /// Place of a node among its siblings, in the order of the file.
@@ -28,15 +29,7 @@ struct Tails {
 #[derive(Debug, Default)]
 struct Suffixes {
     lengths: Vec<usize>,
-    candidates: HashMap<Box<str>, Vec<Candidate>, ahash::RandomState>,
-}
-
-/// One pattern, in the order of the file.
-#[derive(Debug)]
-struct Candidate {
-    place: Place,
-    /// What must occur between prefix and suffix, in this order.
-    middle: Box<[Box<str>]>,
+    middles: HashMap<Box<str>, Middles, ahash::RandomState>,
 }
 
 /// Whether a text is a pattern.
@@ -60,6 +53,11 @@ impl Patterns {
         let (middle, suffix) = rest.rsplit_once('*').unwrap_or(("", rest));
         insert_sorted(&mut self.prefix_lengths, prefix.len());
         self.prefixes.entry(prefix.into()).or_default().insert(place, middle, suffix);
+    }
+
+    /// To be called when all are in.
+    pub(super) fn finish(&mut self) {
+        self.prefixes.values_mut().for_each(Tails::finish);
     }
 
     /// The lowest place below `best` that `resolve` gives for a pattern that matches, else `best`.
@@ -93,15 +91,19 @@ impl Default for Tails {
 
 impl Tails {
     fn insert(&mut self, place: Place, middle: &str, suffix: &str) {
-        let middle: Box<[Box<str>]> =
-            middle.split('*').filter(|piece| !piece.is_empty()).map(Box::from).collect();
-        if middle.is_empty() && suffix.is_empty() {
+        if suffix.is_empty() && middle.split('*').all(str::is_empty) {
             self.bare = self.bare.min(place);
             return;
         }
         let suffixes = self.suffixes.get_or_insert_default();
         insert_sorted(&mut suffixes.lengths, suffix.len());
-        suffixes.candidates.entry(suffix.into()).or_default().push(Candidate { place, middle });
+        suffixes.middles.entry(suffix.into()).or_default().insert(place, middle);
+    }
+
+    fn finish(&mut self) {
+        if let Some(suffixes) = &mut self.suffixes {
+            suffixes.middles.values_mut().for_each(Middles::finish);
+        }
     }
 
     fn lowest(&self, text: &str, mut best: Place, resolve: &impl Fn(Place) -> Place) -> Place {
@@ -120,30 +122,12 @@ impl Suffixes {
         for &length in &self.lengths {
             let Some(start) = text.len().checked_sub(length) else { break };
             let Some((middle, suffix)) = text.split_at_checked(start) else { continue };
-            for candidate in self.candidates.get(suffix).into_iter().flatten() {
-                if candidate.place >= best {
-                    break;
-                }
-                if candidate.matches(middle) {
-                    best = best.min(resolve(candidate.place));
-                }
+            if let Some(middles) = self.middles.get(suffix) {
+                best = middles.lowest(middle, best, resolve);
             }
         }
         best
     }
-}
-
-impl Candidate {
-    fn matches(&self, text: &str) -> bool {
-        in_order(self.middle.iter().map(|piece| &**piece), text)
-    }
-}
-
-/// Whether the pieces occur in a text one after the other. Taking each at its first occurrence
-/// is enough, so the time is linear in the text.
-fn in_order<'a>(mut pieces: impl Iterator<Item = &'a str>, text: &str) -> bool {
-    let rest = pieces.try_fold(text, |rest, piece| rest.split_once(piece).map(|(_, rest)| rest));
-    rest.is_some()
 }
 
 fn insert_sorted(lengths: &mut Vec<usize>, length: usize) {

@@ -1,10 +1,12 @@
 //! Tests of the rules, and the small trees they are made on.
 
+mod explanations;
 mod keys;
 mod labels;
 mod limits;
 mod matching;
 mod patterns;
+mod sets;
 
 use super::*;
 use crate::algorithm::{Algorithm, Anchor};
@@ -29,9 +31,12 @@ pub(super) fn pair(name: &str, value: &str) -> Sketch {
 }
 
 impl Sketch {
-    pub(super) fn per(mut self, requests: u32, unit: Unit) -> Self {
-        let limit = defaults().limit(requests, unit, 1).unwrap();
-        self.allows = Some(Allows::Limits(Box::new([limit])));
+    pub(super) fn per(self, requests: u32, unit: Unit) -> Self {
+        self.limits([defaults().limit(requests, unit, 1).unwrap()])
+    }
+
+    pub(super) fn limits(mut self, limits: impl IntoIterator<Item = RuleLimit>) -> Self {
+        self.allows = Some(Allows::Limits(limits.into_iter().collect()));
         self
     }
 

@@ -18,6 +18,7 @@ fn lowest(patterns: &[impl AsRef<str>], text: &str) -> Option<usize> {
     for (place, pattern) in patterns.iter().enumerate() {
         index.insert(place, pattern.as_ref());
     }
+    index.finish();
     let found = index.lowest(text, NOWHERE, &|place| place);
     (found != NOWHERE).then_some(found)
 }
@@ -69,7 +70,24 @@ fn a_hostile_value_takes_linear_time() {
     check(&format!("*{pieces}b"), &[&text], &[]);
 }
 
+#[test]
+fn many_patterns_that_differ_in_the_middle_are_told_apart() {
+    let patterns: Vec<_> = (0..500).map(|n| format!("*bot-{n}/*")).collect();
+    assert_eq!(lowest(&patterns, "Mozilla/5.0 bot-499/1.0"), Some(499));
+    assert_eq!(lowest(&patterns, "bot-30/ bot-7/"), Some(7));
+    assert_eq!(lowest(&patterns, "bot-500/"), None);
+}
+
 proptest! {
+    #[test]
+    fn many_middles_are_searched_at_once_with_the_same_outcome(
+        patterns in prop::collection::vec("a?\\*[abä]{0,3}\\*([ab]{1,2}\\*){0,2}b?", 40..80),
+        text in "[abä*]{0,10}",
+    ) {
+        let first = patterns.iter().position(|pattern| model(pattern, &text));
+        prop_assert_eq!(lowest(&patterns, &text), first);
+    }
+
     #[test]
     fn the_index_finds_the_first_pattern_that_matches(
         patterns in prop::collection::vec("[abä]{0,2}(\\*[abä]{0,2}){1,3}", 1..12),

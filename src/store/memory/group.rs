@@ -29,12 +29,13 @@ impl MemoryStore {
         now: Micros,
         decisions: &mut Decisions,
     ) {
-        let buckets = Buckets::of(items.iter().map(|item| self.key(batch, item)).collect());
+        let buckets = Buckets::of(items.iter().map(|item| self.key(batch, item)));
         let (members, items) = as_decided(members, items, &buckets);
         let mut locked = self.lock_all(&buckets);
         let mut states: SmallVec<[Option<State>; 4]> =
             buckets.keys.iter().map(|key| take(&mut locked, key)).collect();
-        let before: SmallVec<[usize; 4]> = states.iter().map(weight).collect();
+        let before: SmallVec<[usize; 4]> =
+            states.iter().map(|state| weight(state.as_ref())).collect();
         let mut decided = Vec::with_capacity(items.len());
         decide_group(&members, &items, &mut states, now, &mut decided);
         let uses = uses(&items, &decided, &buckets, now);
@@ -72,7 +73,8 @@ impl MemoryStore {
 
 impl<'a> Buckets<'a> {
     /// Sorted rather than searched: a request may hold very many.
-    fn of(keys: SmallVec<[Key<'a>; 4]>) -> Self {
+    fn of(keys: impl Iterator<Item = Key<'a>>) -> Self {
+        let keys: SmallVec<[Key<'a>; 4]> = keys.collect();
         let name = |item: &usize| keys.get(*item).map(|key| (key.hash, key.text));
         let mut order: SmallVec<[usize; 4]> = (0..keys.len()).collect();
         order.sort_unstable_by_key(name);
@@ -136,6 +138,6 @@ fn shard<'a>(locked: &'a mut Locked<'_>, key: &Key<'_>) -> Option<&'a mut Shard>
     locked.get_mut(place).map(|(_, shard)| &mut **shard)
 }
 
-fn weight(state: &Option<State>) -> usize {
-    state.as_ref().map_or(0, State::weight)
+pub(super) fn weight(state: Option<&State>) -> usize {
+    state.map_or(0, State::weight)
 }

@@ -13,7 +13,7 @@ use crate::algorithm::{Charge, Decision, Limit, State, decide};
 use crate::clock::{Clock, Micros};
 use bucket::{Bucket, Use};
 use room::Room;
-use shard::{Key, Shard};
+use shard::{Freed, Key, Shard};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How much a memory store may hold.
@@ -84,13 +84,13 @@ impl MemoryStore {
     pub fn reset(&self, batch: &Batch, item: &BatchItem) -> bool {
         let key = self.key(batch, item);
         let freed = self.lock(key.shard).remove(&key);
-        self.room.release(freed.unwrap_or(0));
+        self.room.free(freed.unwrap_or_default());
         freed.is_some()
     }
 
     /// How many buckets it holds, a log's entries one each; some may have expired.
     pub fn live_buckets(&self) -> usize {
-        self.room.held()
+        self.room.weight()
     }
 
     /// How many live buckets were given up for want of room, since the start.
@@ -128,21 +128,24 @@ impl MemoryStore {
         usage: &Use,
     ) {
         let after = state.as_ref().map_or(0, State::weight);
-        self.room.release(before.saturating_sub(after));
-        let fits = after <= before || self.make_room(shard, after, after - before, usage.at);
-        shard.put_back(key, before, state, usage);
-        if !fits {
-            shard.remove(key);
-            self.room.release(before);
-            self.room.count_eviction();
+        self.room.free(Freed { buckets: 0, weight: before.saturating_sub(after) });
+        if after <= before || self.make_room(shard, after, after - before, usage.at) {
+            if let Some(bucket) = shard.get_mut(key) {
+                bucket.put_back(state, usage);
+            }
+            return;
         }
+        shard.remove(key);
+        self.room.free(Freed { buckets: 1, weight: before });
+        self.room.count_eviction();
     }
 
     fn insert(&self, shard: &mut Shard, key: &Key<'_>, state: State, usage: &Use) {
-        self.room.release(shard.collect(usage.at));
+        self.room.free(shard.collect(usage.at));
         let weight = state.weight();
         if self.make_room(shard, weight, weight, usage.at) {
             shard.insert(key, Bucket::new(state, usage));
+            self.room.count_bucket();
         } else {
             self.room.count_eviction();
         }

@@ -1,7 +1,7 @@
 //! The bound on all shards together, and who gives way when it is reached.
 
 use super::MemoryStore;
-use super::shard::{Evicted, Shard};
+use super::shard::{Evicted, Freed, Shard};
 use crate::clock::Micros;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{PoisonError, TryLockError};
@@ -10,19 +10,21 @@ use std::sync::{PoisonError, TryLockError};
 #[derive(Debug)]
 pub(super) struct Room {
     max: usize,
-    /// What each shard may hold however full the others are.
-    fair: usize,
-    held: AtomicUsize,
+    n_shards: usize,
+    weight: AtomicUsize,
+    buckets: AtomicUsize,
     evictions: AtomicU64,
 }
 
 impl Room {
     pub(super) fn new(max: usize, n_shards: usize) -> Self {
-        Self { max, fair: max / n_shards, held: AtomicUsize::new(0), evictions: AtomicU64::new(0) }
+        let [weight, buckets] = [AtomicUsize::new(0), AtomicUsize::new(0)];
+        Self { max, n_shards, weight, buckets, evictions: AtomicU64::new(0) }
     }
 
-    pub(super) fn held(&self) -> usize {
-        self.held.load(Ordering::Relaxed)
+    /// What all buckets count towards the bound.
+    pub(super) fn weight(&self) -> usize {
+        self.weight.load(Ordering::Relaxed)
     }
 
     pub(super) fn evictions(&self) -> u64 {
@@ -33,15 +35,27 @@ impl Room {
         self.evictions.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn release(&self, n: usize) {
-        if n > 0 {
-            self.held.fetch_sub(n, Ordering::Relaxed);
+    /// Counts a new bucket, whose weight is reserved.
+    pub(super) fn count_bucket(&self) {
+        self.buckets.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn free(&self, freed: Freed) {
+        if freed != Freed::default() {
+            self.buckets.fetch_sub(freed.buckets, Ordering::Relaxed);
+            self.weight.fetch_sub(freed.weight, Ordering::Relaxed);
         }
     }
 
     fn reserve(&self, n: usize) -> bool {
-        let grown = |held: usize| held.checked_add(n).filter(|held| *held <= self.max);
-        self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown).is_ok()
+        let grown = |weight: usize| weight.checked_add(n).filter(|weight| *weight <= self.max);
+        self.weight.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown).is_ok()
+    }
+
+    /// How many buckets a shard holds on average. Buckets rather than their weights: one long log
+    /// must not make its neighbours pay for everybody.
+    fn fair(&self) -> usize {
+        self.buckets.load(Ordering::Relaxed) / self.n_shards
     }
 }
 
@@ -60,7 +74,7 @@ impl MemoryStore {
         }
         while !self.room.reserve(growth) {
             let Some(evicted) = self.evict(own, now) else { return false };
-            self.room.release(evicted.weight);
+            self.room.free(evicted.freed);
             if evicted.live {
                 self.room.count_eviction();
             }
@@ -68,19 +82,20 @@ impl MemoryStore {
         true
     }
 
-    /// A shard with its fair share gives way itself; one with less takes from another that has
-    /// more, so that a flood in one shard does not drive out the few of the others.
+    /// A shard with its fair share of buckets gives way itself; for one with less, another does
+    /// that has more, so that a flood in one shard does not drive out the few of the others.
     fn evict(&self, own: &mut Shard, now: Micros) -> Option<Evicted> {
-        if own.weight() < self.room.fair
-            && let Some(evicted) =
-                self.evict_elsewhere(own.draw(self.shards.len()), self.room.fair, now)
+        let fair = self.room.fair();
+        if own.len() < fair
+            && let Some(evicted) = self.evict_elsewhere(own.draw(self.shards.len()), fair, now)
         {
             return Some(evicted);
         }
         own.evict(now).or_else(|| self.evict_elsewhere(0, 0, now))
     }
 
-    /// Evicts from the first shard from `start` on that is free and holds more than `fair`.
+    /// Evicts from the first shard from `start` on that nobody locks and that holds more buckets
+    /// than `fair`.
     fn evict_elsewhere(&self, start: usize, fair: usize, now: Micros) -> Option<Evicted> {
         let (before, from) = self.shards.split_at_checked(start)?;
         from.iter().chain(before).find_map(|slot| {
@@ -89,7 +104,7 @@ impl MemoryStore {
                 Err(TryLockError::Poisoned(poisoned)) => PoisonError::into_inner(poisoned),
                 Err(TryLockError::WouldBlock) => return None,
             };
-            if shard.weight() > fair { shard.evict(now) } else { None }
+            if shard.len() > fair { shard.evict(now) } else { None }
         })
     }
 }

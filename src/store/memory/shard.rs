@@ -1,8 +1,7 @@
 //! A part of the buckets, behind one lock.
 
-use super::bucket::{Bucket, Use};
+use super::bucket::Bucket;
 use super::pick;
-use crate::algorithm::State;
 use crate::clock::Micros;
 use indexmap::IndexMap;
 use indexmap::map::RawEntryApiV1;
@@ -22,14 +21,20 @@ pub(super) struct Key<'a> {
 pub(super) struct Shard {
     /// Hashed by whoever makes the [`Key`].
     buckets: IndexMap<Box<str>, Bucket, ()>,
-    weight: usize,
     random: u64,
+}
+
+/// What was removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Freed {
+    pub(super) buckets: usize,
+    pub(super) weight: usize,
 }
 
 /// A bucket that was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Evicted {
-    pub(super) weight: usize,
+    pub(super) freed: Freed,
     /// Whether it still held something.
     pub(super) live: bool,
 }
@@ -45,12 +50,12 @@ const MIN_CAPACITY: usize = 64;
 
 impl Shard {
     pub(super) fn new(seed: u64) -> Self {
-        Self { buckets: IndexMap::with_hasher(()), weight: 0, random: seed | 1 }
+        Self { buckets: IndexMap::with_hasher(()), random: seed | 1 }
     }
 
-    /// What its buckets count towards the bound, those taken out included.
-    pub(super) fn weight(&self) -> usize {
-        self.weight
+    /// How many buckets it holds.
+    pub(super) fn len(&self) -> usize {
+        self.buckets.len()
     }
 
     pub(super) fn get(&self, key: &Key<'_>) -> Option<&Bucket> {
@@ -63,7 +68,6 @@ impl Shard {
 
     /// Adds a bucket that is not there yet, or has lost its state. The room for it is reserved.
     pub(super) fn insert(&mut self, key: &Key<'_>, bucket: Bucket) {
-        self.weight += bucket.weight();
         match self.buckets.raw_entry_mut_v1().from_hash(key.hash, |text| **text == *key.text) {
             RawEntryMut::Vacant(vacant) => {
                 vacant.insert_hashed_nocheck(key.hash, key.text.into(), bucket);
@@ -74,35 +78,20 @@ impl Shard {
         }
     }
 
-    /// Puts the state back that was taken out of a bucket when that weighed `before`. The room for
-    /// what it grew by is reserved.
-    pub(super) fn put_back(
-        &mut self,
-        key: &Key<'_>,
-        before: usize,
-        state: Option<State>,
-        usage: &Use,
-    ) {
-        if let Some(bucket) = self.get_mut(key) {
-            bucket.put_back(state, usage);
-            let after = bucket.weight();
-            self.weight = (self.weight + after).saturating_sub(before);
-        }
-    }
-
-    /// Removes a bucket; says what it weighed.
-    pub(super) fn remove(&mut self, key: &Key<'_>) -> Option<usize> {
+    pub(super) fn remove(&mut self, key: &Key<'_>) -> Option<Freed> {
         let index = self.find(key)?;
         self.remove_at(index)
     }
 
-    /// Looks at some buckets and removes the expired ones; says what they weighed.
-    pub(super) fn collect(&mut self, now: Micros) -> usize {
-        let mut freed = 0;
+    /// Looks at some buckets and removes the expired ones.
+    pub(super) fn collect(&mut self, now: Micros) -> Freed {
+        let mut freed = Freed::default();
         for _ in 0..COLLECT {
             let index = self.draw(self.buckets.len());
             if self.held(index).is_some_and(|bucket| bucket.is_expired(now)) {
-                freed += self.remove_at(index).unwrap_or(0);
+                let removed = self.remove_at(index).unwrap_or_default();
+                freed.buckets += removed.buckets;
+                freed.weight += removed.weight;
             }
         }
         freed
@@ -113,7 +102,7 @@ impl Shard {
     pub(super) fn evict(&mut self, now: Micros) -> Option<Evicted> {
         let index = self.sample(now).or_else(|| self.least(0..self.buckets.len(), now))?;
         let live = !self.held(index)?.is_expired(now);
-        Some(Evicted { weight: self.remove_at(index)?, live })
+        Some(Evicted { freed: self.remove_at(index)?, live })
     }
 
     fn sample(&mut self, now: Micros) -> Option<usize> {
@@ -141,12 +130,10 @@ impl Shard {
         self.buckets.raw_entry_v1().index_from_hash(key.hash, |text| **text == *key.text)
     }
 
-    fn remove_at(&mut self, index: usize) -> Option<usize> {
+    fn remove_at(&mut self, index: usize) -> Option<Freed> {
         let (_, bucket) = self.buckets.swap_remove_index(index)?;
-        let weight = bucket.weight();
-        self.weight = self.weight.saturating_sub(weight);
         self.shrink();
-        Some(weight)
+        Some(Freed { buckets: 1, weight: bucket.weight() })
     }
 
     /// Returns memory once three quarters stand empty, so that a load that moves from shard to
@@ -164,5 +151,17 @@ impl Shard {
         self.random ^= self.random << 25;
         self.random ^= self.random >> 27;
         pick(self.random.wrapping_mul(0x2545_F491_4F6C_DD1D), n)
+    }
+}
+
+#[cfg(test)]
+impl Shard {
+    /// What its buckets weigh, one by one.
+    pub(super) fn recount(&self) -> usize {
+        self.buckets.values().map(Bucket::weight).sum()
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.buckets.capacity()
     }
 }

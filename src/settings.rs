@@ -1,1 +1,0 @@
-//! Every process setting, from flags and environment, read once.

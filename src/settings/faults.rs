@@ -1,0 +1,66 @@
+//! What is wrong with settings: all of it at once, each fault with its variable.
+
+use std::fmt;
+
+/// Every fault of the settings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Faults(Vec<Fault>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Fault {
+    /// `PORT/--port`, or the variable alone if it has no flag.
+    name: String,
+    text: String,
+}
+
+impl Faults {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Reads the text of a variable; if it cannot be read, that is a fault.
+    pub(super) fn read<T>(
+        &mut self,
+        variable: &'static str,
+        text: &str,
+        read: impl FnOnce(&str) -> Result<T, &'static str>,
+    ) -> Option<T> {
+        read(text)
+            .map_err(|expected| {
+                let found = if text.is_empty() {
+                    "set, but empty".to_owned()
+                } else {
+                    format!("found `{}`", text.escape_debug())
+                };
+                self.add(variable, format!("{found}, expected {expected}"));
+            })
+            .ok()
+    }
+
+    pub(super) fn add(&mut self, variable: &'static str, text: impl Into<String>) {
+        self.0.push(Fault { name: name(variable), text: text.into() });
+    }
+
+    /// Adds a fault of a variable that has no flag.
+    pub(super) fn add_of_variable(&mut self, variable: &str, text: impl Into<String>) {
+        self.0.push(Fault { name: variable.into(), text: text.into() });
+    }
+}
+
+impl std::error::Error for Faults {}
+
+impl fmt::Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the settings are faulty")?;
+        for Fault { name, text } in &self.0 {
+            write!(f, "\n  {name}: {text}")?;
+        }
+        Ok(())
+    }
+}
+
+/// How a setting is named to people: `GRPC_PORT/--grpc-port`.
+pub fn name(variable: &str) -> String {
+    format!("{variable}/--{}", variable.to_lowercase().replace('_', "-"))
+}

@@ -1,0 +1,131 @@
+//! Every process setting, from flags and environment, read once.
+
+mod answers;
+mod faults;
+mod listen;
+mod log;
+mod policies;
+mod stop;
+mod store;
+mod unbuilt;
+mod words;
+
+pub use answers::{Answers, LimitHeaderNames};
+pub use faults::{Faults, name};
+pub use listen::{Address, Listen};
+pub use log::{Log, LogFormat, LogLevel};
+pub use policies::{DefaultAlgorithm, DefaultFailureMode, Policies};
+pub use stop::Stop;
+pub use store::{Backend, StoreSettings};
+
+use clap::ArgMatches;
+use policies::PathsSet;
+
+/// What the environment holds under a name.
+pub type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
+
+/// Value name of switches: `--flag` and `--flag=BOOL` are both understood.
+const BOOL: &str = "BOOL";
+
+/// Every setting, as text. Flags win over the environment.
+#[derive(Clone, Debug, clap::Args)]
+pub struct RawSettings {
+    #[command(flatten)]
+    policies: policies::RawPolicies,
+    #[command(flatten)]
+    listen: listen::RawListen,
+    #[command(flatten)]
+    store: store::RawStore,
+    #[command(flatten)]
+    answers: answers::RawAnswers,
+    #[command(flatten)]
+    metrics: RawMetrics,
+    #[command(flatten)]
+    log: log::RawLog,
+    #[command(flatten)]
+    stop: stop::RawStop,
+}
+
+/// Every setting.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Where policies are, and what holds for all of them.
+    pub policies: Policies,
+    /// Where the server listens.
+    pub listen: Listen,
+    /// Where buckets live.
+    pub store: StoreSettings,
+    /// How requests are decided and answered.
+    pub answers: Answers,
+    /// Cap of the label sets of metrics.
+    pub metric_max_series: usize,
+    /// What the log says and how.
+    pub log: Log,
+    /// How the process ends.
+    pub stop: Stop,
+}
+
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Metrics")]
+struct RawMetrics {
+    /// Most label sets that rules show before their first hit, and that requests make
+    #[arg(long, env = "METRIC_MAX_SERIES", value_name = "NUMBER", default_value = "10000")]
+    metric_max_series: String,
+}
+
+impl Settings {
+    /// Reads them all; `matches` are those that `raw` was made of. Every fault of every setting is
+    /// in the error.
+    pub fn read(
+        raw: RawSettings,
+        matches: &ArgMatches,
+        environment: &Environment<'_>,
+    ) -> Result<Self, Faults> {
+        let mut faults = Faults::default();
+        let settings = raw.read(PathsSet::of(matches), environment, &mut faults);
+        settings.filter(|_| faults.is_empty()).ok_or(faults)
+    }
+}
+
+impl RawSettings {
+    fn read(
+        self,
+        set: PathsSet,
+        environment: &Environment<'_>,
+        faults: &mut Faults,
+    ) -> Option<Settings> {
+        unbuilt::refuse(environment, faults);
+        let policies = self.policies.read(set, faults);
+        let listen = self.listen.read(faults);
+        let store = self.store.read(environment, faults);
+        let answers = self.answers.read(faults);
+        let max_series = &self.metrics.metric_max_series;
+        let metric_max_series = faults.read("METRIC_MAX_SERIES", max_series, words::count);
+        let log = self.log.read(faults);
+        let stop = self.stop.read(faults);
+        Some(Settings {
+            policies: policies?,
+            listen: listen?,
+            store: store?,
+            answers: answers?,
+            metric_max_series: metric_max_series?,
+            log: log?,
+            stop: stop?,
+        })
+    }
+}
+
+/// Lets every switch stand without a value.
+pub fn with_switches(command: clap::Command) -> clap::Command {
+    command.mut_args(|arg| {
+        let is_switch = arg.get_value_names().is_some_and(|names| names == [BOOL]);
+        if is_switch {
+            arg.num_args(0..=1).require_equals(true).default_missing_value("true")
+        } else {
+            arg
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+//! Where policies are, and what holds for all of them.
+
+use super::BOOL;
+use super::faults::Faults;
+use super::words::{self, Read};
+use clap::ArgMatches;
+use clap::parser::ValueSource;
+use std::path::{Path, PathBuf};
+
+/// Policies as they are asked for.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Policies")]
+pub(super) struct RawPolicies {
+    /// Policy files and folders of them, with commas between; read again when they change
+    #[arg(
+        long,
+        env = "POLICIES",
+        value_name = "PATH",
+        num_args = 1..,
+        value_delimiter = ',',
+        default_value = "config/policies"
+    )]
+    policies: Vec<String>,
+    /// Folder of policies as envoyproxy/ratelimit names it: ROOT/SUBDIRECTORY/APPDIRECTORY
+    #[arg(
+        long,
+        env = "RUNTIME_ROOT",
+        value_name = "FOLDER",
+        default_value = "/srv/runtime_data/current"
+    )]
+    runtime_root: String,
+    /// Second part of that path
+    #[arg(long, env = "RUNTIME_SUBDIRECTORY", value_name = "FOLDER", default_value = "")]
+    runtime_subdirectory: String,
+    /// Third part of that path
+    #[arg(long, env = "RUNTIME_APPDIRECTORY", value_name = "FOLDER", default_value = "config")]
+    runtime_appdirectory: String,
+    /// Skip files and folders whose names begin with a dot (`..` always is)
+    #[arg(long, env = "RUNTIME_IGNOREDOTFILES", value_name = BOOL, default_value = "false")]
+    runtime_ignoredotfiles: String,
+    /// Allow one domain in several files
+    #[arg(long, env = "MERGE_DOMAIN_CONFIG", value_name = BOOL, default_value = "false")]
+    merge_domain_config: String,
+    /// Algorithm of rules that name none: fixed_window, sliding_window_counter or token_bucket
+    #[arg(
+        long,
+        env = "DEFAULT_ALGORITHM",
+        value_name = "ALGORITHM",
+        default_value = "fixed_window"
+    )]
+    default_algorithm: String,
+    /// Answer of rules that name none when the store cannot decide: open, closed, local or error
+    #[arg(long, env = "DEFAULT_FAILURE_MODE", value_name = "MODE", default_value = "local")]
+    default_failure_mode: String,
+    /// Say ready although no policy is loaded yet
+    #[arg(long, env = "FORCE_START_WITHOUT_INITIAL_CONFIG", value_name = BOOL, default_value = "false")]
+    force_start_without_initial_config: String,
+    /// Say ready only once a policy is loaded, in spite of FORCE_START_WITHOUT_INITIAL_CONFIG
+    #[arg(long, env = "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED", value_name = BOOL, default_value = "false")]
+    healthy_with_at_least_one_config_loaded: String,
+}
+
+/// Where policies are, and what holds for all of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policies {
+    /// Files and folders.
+    pub paths: Vec<PathBuf>,
+    /// Whether dot files are skipped.
+    pub ignore_dot_files: bool,
+    /// Whether one domain may stand in several files.
+    pub merge_domains: bool,
+    /// Algorithm of rules that name none.
+    pub default_algorithm: DefaultAlgorithm,
+    /// Failure mode of rules that name none.
+    pub default_failure_mode: DefaultFailureMode,
+    /// Whether the server is ready without any domain.
+    pub ready_without_domains: bool,
+}
+
+/// Algorithms that can be the process's default: those that any limit has all the fields for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DefaultAlgorithm {
+    /// `fixed_window`
+    FixedWindow,
+    /// `sliding_window_counter`
+    SlidingWindowCounter,
+    /// `token_bucket`
+    TokenBucket,
+}
+
+/// Failure modes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DefaultFailureMode {
+    /// `open`
+    Open,
+    /// `closed`
+    Closed,
+    /// `local`
+    Local,
+    /// `error`
+    Error,
+}
+
+/// Which variables of paths were set, whatever to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PathsSet {
+    pub(super) policies: bool,
+    pub(super) runtime: bool,
+}
+
+impl PathsSet {
+    pub(super) fn of(matches: &ArgMatches) -> Self {
+        let is_set = |id: &str| {
+            matches.value_source(id).is_some_and(|source| source != ValueSource::DefaultValue)
+        };
+        let runtime = ["runtime_root", "runtime_subdirectory", "runtime_appdirectory"];
+        Self { policies: is_set("policies"), runtime: runtime.into_iter().any(is_set) }
+    }
+}
+
+impl RawPolicies {
+    pub(super) fn read(self, set: PathsSet, faults: &mut Faults) -> Option<Policies> {
+        let ignore_dot_files =
+            faults.read("RUNTIME_IGNOREDOTFILES", &self.runtime_ignoredotfiles, words::boolean);
+        let merge = faults.read("MERGE_DOMAIN_CONFIG", &self.merge_domain_config, words::boolean);
+        let algorithm = faults.read("DEFAULT_ALGORITHM", &self.default_algorithm, algorithm);
+        let failure = faults.read("DEFAULT_FAILURE_MODE", &self.default_failure_mode, failure_mode);
+        let ready_without_domains = self.ready_without_domains(faults);
+        Some(Policies {
+            paths: self.paths(set),
+            ignore_dot_files: ignore_dot_files?,
+            merge_domains: merge?,
+            default_algorithm: algorithm?,
+            default_failure_mode: failure?,
+            ready_without_domains: ready_without_domains?,
+        })
+    }
+
+    fn ready_without_domains(&self, faults: &mut Faults) -> Option<bool> {
+        let force = &self.force_start_without_initial_config;
+        let force = faults.read("FORCE_START_WITHOUT_INITIAL_CONFIG", force, words::boolean);
+        let needs_one = &self.healthy_with_at_least_one_config_loaded;
+        let needs_one =
+            faults.read("HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED", needs_one, words::boolean);
+        Some(force? && !needs_one?)
+    }
+
+    /// `POLICIES` wins; the folder of `RUNTIME_*` counts if one of those is set.
+    fn paths(&self, set: PathsSet) -> Vec<PathBuf> {
+        let named = self.policies.iter().map(|path| path.trim()).filter(|path| !path.is_empty());
+        let named: Vec<PathBuf> = named.map(PathBuf::from).collect();
+        if set.runtime && !set.policies {
+            return vec![
+                Path::new(&self.runtime_root)
+                    .join(self.runtime_subdirectory.trim_start_matches('/'))
+                    .join(self.runtime_appdirectory.trim_start_matches('/')),
+            ];
+        }
+        if named.is_empty() { vec!["config/policies".into()] } else { named }
+    }
+}
+
+fn algorithm(text: &str) -> Read<DefaultAlgorithm> {
+    match text {
+        "" | "fixed_window" => Ok(DefaultAlgorithm::FixedWindow),
+        "sliding_window_counter" => Ok(DefaultAlgorithm::SlidingWindowCounter),
+        "token_bucket" => Ok(DefaultAlgorithm::TokenBucket),
+        _ => Err("`fixed_window`, `sliding_window_counter` or `token_bucket`"),
+    }
+}
+
+fn failure_mode(text: &str) -> Read<DefaultFailureMode> {
+    match text {
+        "open" => Ok(DefaultFailureMode::Open),
+        "closed" => Ok(DefaultFailureMode::Closed),
+        "" | "local" => Ok(DefaultFailureMode::Local),
+        "error" => Ok(DefaultFailureMode::Error),
+        _ => Err("`open`, `closed`, `local` or `error`"),
+    }
+}

@@ -1,0 +1,222 @@
+use super::*;
+use clap::{Args, Command, FromArgMatches};
+use std::path::PathBuf;
+use std::time::Duration;
+
+fn flag(variable: &str) -> String {
+    name(variable).split_once('/').unwrap().1.to_owned()
+}
+
+/// Reads flags and variables as a process would, but not this process's environment.
+fn read(flags: &[&str], variables: &[(&str, &str)]) -> Result<Settings, Faults> {
+    let command = with_switches(RawSettings::augment_args(Command::new("tidegate")));
+    let given = |variable: &str| variables.iter().find(|(name, _)| *name == variable);
+    let names: Vec<String> = command
+        .get_arguments()
+        .filter_map(|arg| Some(arg.get_env()?.to_str()?.to_owned()))
+        .filter(|name| given(name).is_some())
+        .collect();
+    let from_variables = names.iter().map(|name| {
+        let (name, value) = given(name).unwrap();
+        format!("{}={value}", flag(name))
+    });
+    let without_env = command.mut_args(|arg| arg.env(None::<&str>));
+    let line = ["tidegate".to_owned()].into_iter().chain(from_variables);
+    let line = line.chain(flags.iter().map(|flag| (*flag).to_owned()));
+    let matches = without_env.try_get_matches_from(line).unwrap();
+    let raw = RawSettings::from_arg_matches(&matches).unwrap();
+    let environment = |name: &str| given(name).map(|(_, value)| (*value).to_owned());
+    Settings::read(raw, &matches, &environment)
+}
+
+fn faults(variables: &[(&str, &str)]) -> String {
+    read(&[], variables).unwrap_err().to_string()
+}
+
+#[test]
+fn nothing_set_gives_the_documented_defaults() {
+    let settings = read(&[], &[]).unwrap();
+    assert_eq!(settings.policies.paths, [PathBuf::from("config/policies")]);
+    assert_eq!(settings.listen.http, Address { variable: "PORT", host: None, port: 8080 });
+    assert_eq!(settings.listen.grpc, Address { variable: "GRPC_PORT", host: None, port: 8081 });
+    assert_eq!(settings.listen.admin.host.as_deref(), Some("127.0.0.1"));
+    assert_eq!(settings.listen.prometheus, None);
+    assert_eq!(settings.listen.grpc_max_connection_age, Some(Duration::from_secs(86_400)));
+    assert_eq!(settings.store.backend, Backend::Memory);
+    assert_eq!(settings.store.warning, None);
+    assert_eq!(settings.log, Log { level: LogLevel::Info, format: LogFormat::Text });
+    assert!(settings.answers.retry_after_header && settings.answers.json);
+    assert!(!settings.answers.shadow_mode && !settings.policies.ready_without_domains);
+}
+
+#[test]
+fn every_fault_is_reported_with_its_variable_value_and_what_was_expected() {
+    insta::assert_snapshot!(faults(&[
+        ("PORT", "http"),
+        ("GRPC_PORT", "65536"),
+        ("SHADOW_MODE", "yes"),
+        ("QUOTA_MODE", ""),
+        ("GRPC_MAX_CONNECTION_AGE", "1d"),
+        ("PROMETHEUS_ADDR", "9090"),
+        ("PROMETHEUS_PATH", "metrics"),
+        ("NEAR_LIMIT_RATIO", "80"),
+        ("LIMIT_RESET_HEADER", "no spaces"),
+        ("MEMORY_MAX_BUCKETS", "0"),
+        ("METRIC_MAX_SERIES", "-1"),
+        ("LOG_LEVEL", "loud"),
+        ("LOG_FORMAT", "xml"),
+        ("DEFAULT_ALGORITHM", "leaky_bucket"),
+        ("DEFAULT_FAILURE_MODE", "shut"),
+        ("DRAIN_DELAY", "5"),
+        ("CONFIG_TYPE", "GRPC_XDS_SOTW"),
+        ("GRPC_SERVER_USE_TLS", "true"),
+    ]), @r"
+    the settings are faulty
+      CONFIG_TYPE: found `GRPC_XDS_SOTW`, expected `FILE`
+      GRPC_SERVER_USE_TLS: TLS is not built in yet; expected `false`
+      DEFAULT_ALGORITHM/--default-algorithm: found `leaky_bucket`, expected `fixed_window`, `sliding_window_counter` or `token_bucket`
+      DEFAULT_FAILURE_MODE/--default-failure-mode: found `shut`, expected `open`, `closed`, `local` or `error`
+      PORT/--port: found `http`, expected a port from 0 to 65535
+      GRPC_PORT/--grpc-port: found `65536`, expected a port from 0 to 65535
+      PROMETHEUS_ADDR/--prometheus-addr: found `9090`, expected `host:port` or `:port`
+      PROMETHEUS_PATH/--prometheus-path: found `metrics`, expected a path such as `/metrics`
+      GRPC_MAX_CONNECTION_AGE/--grpc-max-connection-age: found `1d`, expected a duration such as `10s`, `150ms` or `1h30m`
+      MEMORY_MAX_BUCKETS/--memory-max-buckets: found `0`, expected a whole number of at least 1
+      SHADOW_MODE/--shadow-mode: found `yes`, expected `true` or `false`
+      QUOTA_MODE/--quota-mode: set, but empty, expected `true` or `false`
+      NEAR_LIMIT_RATIO/--near-limit-ratio: found `80`, expected a number from 0 to 1
+      LIMIT_RESET_HEADER/--limit-reset-header: found `no spaces`, expected a header name (letters, digits and !#$%&'*+-.^_`|~)
+      METRIC_MAX_SERIES/--metric-max-series: found `-1`, expected a whole number of at least 0
+      LOG_LEVEL/--log-level: found `loud`, expected `trace`, `debug`, `info`, `warn` or `error`
+      LOG_FORMAT/--log-format: found `xml`, expected `text` or `json`
+      DRAIN_DELAY/--drain-delay: found `5`, expected a duration such as `10s`, `150ms` or `1h30m`
+    ");
+}
+
+#[test]
+fn an_empty_text_is_its_default_and_an_empty_number_a_fault() {
+    let empty = ["HOST", "DEBUG_HOST", "LOG_LEVEL", "LOG_FORMAT", "POLICIES", "LIMIT_LIMIT_HEADER"];
+    let settings = read(&[], &empty.map(|name| (name, ""))).unwrap();
+    assert_eq!(settings, read(&[], &[]).unwrap());
+    for name in ["PORT", "SHADOW_MODE", "GRPC_MAX_CONNECTION_AGE", "NEAR_LIMIT_RATIO"] {
+        assert!(faults(&[(name, "")]).contains(&format!("{name}/--")), "{name}");
+    }
+}
+
+#[test]
+fn a_switch_stands_alone_or_with_a_value() {
+    assert!(read(&["--shadow-mode"], &[]).unwrap().answers.shadow_mode);
+    assert!(read(&["--shadow-mode=T"], &[]).unwrap().answers.shadow_mode);
+    assert!(!read(&["--json-enabled=false"], &[]).unwrap().answers.json);
+}
+
+#[test]
+fn log_levels_are_the_words_of_the_reference_in_any_letter_case() {
+    for (word, level) in [
+        ("TRACE", LogLevel::Trace),
+        ("debug", LogLevel::Debug),
+        ("Info", LogLevel::Info),
+        ("WARN", LogLevel::Warn),
+        ("warning", LogLevel::Warn),
+        ("error", LogLevel::Error),
+        ("FATAL", LogLevel::Error),
+        ("panic", LogLevel::Error),
+    ] {
+        assert_eq!(read(&[], &[("LOG_LEVEL", word)]).unwrap().log.level, level, "{word}");
+    }
+}
+
+#[test]
+fn policies_win_over_the_folder_that_envoyproxy_ratelimit_names() {
+    let paths = |variables: &[(&str, &str)]| read(&[], variables).unwrap().policies.paths;
+    let path = PathBuf::from;
+    assert_eq!(paths(&[("RUNTIME_ROOT", "/data")]), [path("/data/config")]);
+    assert_eq!(
+        paths(&[("RUNTIME_SUBDIRECTORY", "ratelimit")]),
+        [path("/srv/runtime_data/current/ratelimit/config")]
+    );
+    assert_eq!(
+        paths(&[
+            ("RUNTIME_ROOT", "/data"),
+            ("RUNTIME_SUBDIRECTORY", "a"),
+            ("RUNTIME_APPDIRECTORY", "")
+        ]),
+        [path("/data/a")]
+    );
+    assert_eq!(
+        paths(&[("POLICIES", "x.yaml, y"), ("RUNTIME_ROOT", "/data")]),
+        [path("x.yaml"), path("y")]
+    );
+}
+
+#[test]
+fn brackets_around_an_address_are_no_part_of_it() {
+    let listen = read(&[], &[("HOST", "[::1]"), ("PROMETHEUS_ADDR", "[::1]:0")]).unwrap().listen;
+    assert_eq!(listen.http.host.as_deref(), Some("::1"));
+    let prometheus = Address { variable: "PROMETHEUS_ADDR", host: Some("::1".into()), port: 0 };
+    assert_eq!(listen.prometheus, Some(prometheus));
+}
+
+#[test]
+fn metrics_have_their_own_port_if_either_setting_asks_for_it() {
+    let port = |variables: &[(&str, &str)]| {
+        read(&[], variables).unwrap().listen.prometheus.map(|address| address.port)
+    };
+    assert_eq!(port(&[("USE_PROMETHEUS", "true")]), Some(9090));
+    assert_eq!(port(&[("PROMETHEUS_ADDR", ":9102")]), Some(9102));
+    assert_eq!(port(&[("USE_PROMETHEUS", "false")]), None);
+}
+
+#[test]
+fn readiness_without_domains_can_be_forced_but_not_against_the_wish_for_one() {
+    let force = ("FORCE_START_WITHOUT_INITIAL_CONFIG", "true");
+    let needs_one = ("HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED", "true");
+    let ready = |variables: &[_]| read(&[], variables).unwrap().policies.ready_without_domains;
+    assert!(ready(&[force]));
+    assert!(!ready(&[force, needs_one]));
+    assert!(!ready(&[needs_one]));
+}
+
+#[test]
+fn a_trace_of_redis_is_not_answered_with_memory_in_silence() {
+    for variable in ["REDIS_URL", "REDIS_AUTH", "REDIS_TLS", "REDIS_PERSECOND"] {
+        let text = faults(&[(variable, "")]);
+        assert!(text.contains(variable) && text.contains("not built in yet"), "{text}");
+    }
+    assert!(faults(&[("BACKEND_TYPE", "redis")]).contains("not built in yet"));
+    assert!(faults(&[("BACKEND_TYPE", "memcache")]).contains("memcache"));
+    assert!(faults(&[("BACKEND_TYPE", "Memory")]).contains("expected `memory`"));
+}
+
+#[test]
+fn what_kubernetes_injects_for_a_service_called_redis_asks_for_nothing() {
+    let injected = [
+        "REDIS_PORT",
+        "REDIS_PORT_6379_TCP",
+        "REDIS_PORT_6379_TCP_ADDR",
+        "REDIS_SERVICE_HOST",
+        "REDIS_SERVICE_PORT",
+    ];
+    let store = read(&[], &injected.map(|name| (name, "tcp://10.0.0.1:6379"))).unwrap().store;
+    assert_eq!((store.backend, store.warning), (Backend::Memory, None));
+}
+
+#[test]
+fn memory_chosen_by_default_under_kubernetes_or_beside_a_url_warns() {
+    let warning = |variables: &[_]| read(&[], variables).unwrap().store.warning;
+    assert!(warning(&[("KUBERNETES_SERVICE_HOST", "10.0.0.1")]).is_some());
+    assert!(warning(&[("BACKEND_TYPE", "memory"), ("REDIS_URL", "redis:6379")]).is_some());
+    assert_eq!(
+        warning(&[("BACKEND_TYPE", "memory"), ("KUBERNETES_SERVICE_HOST", "10.0.0.1")]),
+        None
+    );
+}
+
+#[test]
+fn every_setting_has_a_flag_and_the_variable_of_the_same_name() {
+    for arg in RawSettings::augment_args(Command::new("tidegate")).get_arguments() {
+        let variable = arg.get_env().unwrap().to_str().unwrap();
+        assert_eq!(flag(variable), format!("--{}", arg.get_long().unwrap()));
+        assert!(arg.get_help().is_some(), "{variable} has no help");
+    }
+}
