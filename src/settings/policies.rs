@@ -61,7 +61,7 @@ pub(super) struct RawPolicies {
 }
 
 /// Where policies are, and what holds for all of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policies {
     /// Files and folders.
     pub paths: Vec<PathBuf>,
@@ -78,9 +78,10 @@ pub struct Policies {
 }
 
 /// Algorithms that can be the process's default: those that any limit has all the fields for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DefaultAlgorithm {
     /// `fixed_window`
+    #[default]
     FixedWindow,
     /// `sliding_window_counter`
     SlidingWindowCounter,
@@ -89,13 +90,14 @@ pub enum DefaultAlgorithm {
 }
 
 /// Failure modes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DefaultFailureMode {
     /// `open`
     Open,
     /// `closed`
     Closed,
     /// `local`
+    #[default]
     Local,
     /// `error`
     Error,

@@ -1,0 +1,116 @@
+use super::manifest::{self, Manifests};
+use super::shape::KEYS;
+use super::yaml::{self, Shift};
+use super::*;
+use crate::algorithm::{Algorithm, Anchor};
+use crate::rules::FailureMode;
+use std::collections::BTreeSet;
+
+fn defaults() -> Defaults {
+    Defaults {
+        algorithm: Algorithm::FixedWindow(Anchor::Epoch),
+        failure_mode: FailureMode::Local,
+        burst: None,
+        count_denied: None,
+        version: None,
+    }
+}
+
+fn text(text: &str) -> Raw {
+    Raw { place: Place::default(), value: RawValue::Text(text.into()) }
+}
+
+fn map<const N: usize>(entries: [(&str, Raw); N]) -> Raw {
+    let entry = |(key, value)| RawEntry { key: text(key), value };
+    Raw { place: Place::default(), value: RawValue::Map(entries.map(entry).into()) }
+}
+
+fn list<const N: usize>(items: [Raw; N]) -> Raw {
+    Raw { place: Place::default(), value: RawValue::List(items.into()) }
+}
+
+fn document(domain: &str, unit: &str) -> Document {
+    let requests = Raw { place: Place::default(), value: RawValue::Integer(5, "5".into()) };
+    let limit = map([("unit", text(unit)), ("requests_per_unit", requests)]);
+    let descriptors = list([map([("key", text("user")), ("rate_limit", limit)])]);
+    let file = Arc::new(SourceFile::new("team-a/policy", String::new()));
+    Document { file, raw: map([("domain", text(domain)), ("descriptors", descriptors)]) }
+}
+
+fn keys_of(raw: &Raw, keys: &mut BTreeSet<String>) {
+    match &raw.value {
+        RawValue::Map(entries) => {
+            for entry in entries {
+                keys.extend(entry.name().map(str::to_owned));
+                keys_of(&entry.value, keys);
+            }
+        }
+        RawValue::List(items) => items.iter().for_each(|item| keys_of(item, keys)),
+        RawValue::Null
+        | RawValue::Bool(..)
+        | RawValue::Integer(..)
+        | RawValue::Float(_)
+        | RawValue::Text(_) => {}
+    }
+}
+
+#[test]
+fn the_reference_file_uses_every_key_of_the_language() {
+    let text = std::fs::read_to_string("config/reference.yaml").unwrap();
+    let mut used = BTreeSet::new();
+    for raw in yaml::parse(&text, Shift::default()).documents {
+        keys_of(&raw, &mut used);
+    }
+    let missing: Vec<_> = KEYS.iter().filter(|key| !used.contains(key.name)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn trees_without_places_compile_as_files_do() {
+    let loaded = compile(&[document("shop", "minute")], &defaults(), false).unwrap();
+    assert_eq!(&*loaded.rules.rules[0].path, "shop.user");
+    assert_eq!(&*loaded.rules.rules[0].source.file, "team-a/policy");
+}
+
+#[test]
+fn faults_without_places_name_the_resource() {
+    let report = compile(&[document("shop", "minutes")], &defaults(), false).unwrap_err();
+    let first = report.to_string().lines().next().unwrap().to_owned();
+    assert!(
+        first.starts_with("team-a/policy: error: invalid rate limit unit 'minutes'"),
+        "{first}"
+    );
+}
+
+#[test]
+fn a_list_of_manifests_is_opened() {
+    let text = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: ConfigMap\n  data:\n    a.yaml: |\n      domain: shop\n";
+    let file = Arc::new(SourceFile::new("list.yaml", text.to_owned()));
+    let mut faults = Vec::new();
+    let documents = manifest::documents(&file, Manifests::Open, &mut faults);
+    assert_eq!(faults, []);
+    let domain = documents[0].raw.get("domain").unwrap();
+    assert_eq!((domain.text(), domain.place), (Some("shop"), Place { line: 8, column: 15 }));
+}
+
+#[test]
+fn a_text_at_the_end_of_a_file_needs_no_line_break() {
+    let parsed = yaml::parse("domain: |\n  shop", Shift::default());
+    assert_eq!(parsed.documents[0].get("domain").unwrap().text(), Some("shop"));
+}
+
+#[test]
+fn tags_decide_what_a_scalar_is() {
+    let parsed = yaml::parse("a: !!str 404\nb: !!int '5'\nc: !mine 7\n", Shift::default());
+    let value = |key| parsed.documents[0].get(key).unwrap().value.clone();
+    assert_eq!(value("a"), RawValue::Text("404".into()));
+    assert_eq!(value("b"), RawValue::Integer(5, "5".into()));
+    assert_eq!(value("c"), RawValue::Text("7".into()));
+}
+
+#[test]
+fn lines_end_as_yaml_ends_them() {
+    let file = SourceFile::new("a", "one\r\ntwo\rthree\nfour".to_owned());
+    let lines: Vec<_> = (0..6).map(|number| file.line(number)).collect();
+    assert_eq!(lines, [None, Some("one"), Some("two"), Some("three"), Some("four"), None]);
+}

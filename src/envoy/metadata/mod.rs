@@ -1,0 +1,139 @@
+//! Dynamic metadata: what was asked, which rules answered, and what those rules carry along.
+
+use super::proto::{RateLimitDescriptor, RateLimitOverride, RateLimitRequest, Unit};
+use super::respond::Decided;
+use crate::limiter::{Code, DecidedBy, Status};
+use crate::rules::{Map, RuleSet, Value as RuleValue};
+use prost_types::value::Kind;
+use prost_types::{Struct, Value};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+type Fields = BTreeMap<String, Value>;
+
+/// The metadata of an answer.
+pub(super) fn of(asked: &RateLimitRequest, decided: Decided<'_>) -> Struct {
+    let descriptors = asked.descriptors.iter().zip(decided.statuses);
+    let descriptors = descriptors.map(|(wire, status)| descriptor(wire, status, decided.rules));
+    let mut fields = Fields::from([
+        ("domain".into(), asked.domain.as_str().into()),
+        ("descriptors".into(), list(descriptors)),
+    ]);
+    if asked.hits_addend != 0 {
+        fields.insert("hitsAddend".into(), number(asked.hits_addend.into()));
+    }
+    let passed = passed_metadata(decided);
+    if !passed.is_empty() {
+        fields.insert("metadata".into(), Value::from(passed));
+    }
+    Struct { fields }
+}
+
+fn descriptor(wire: &RateLimitDescriptor, status: &Status, rules: &RuleSet) -> Value {
+    let mut fields = Fields::new();
+    add_asked(&mut fields, wire);
+    add_decided(&mut fields, status);
+    if let Some(rule) = status.rule.and_then(|id| rules.rule(id)) {
+        let source = format!("{}:{}", rule.source.file, rule.source.line);
+        fields.insert("rule".into(), rule.path.as_ref().into());
+        fields.insert("source".into(), source.into());
+    }
+    Value::from(fields)
+}
+
+fn add_asked(fields: &mut Fields, wire: &RateLimitDescriptor) {
+    let entries = wire.entries.iter().map(|e| format!("{}={}", e.key, e.value).into());
+    fields.insert("entries".into(), list(entries));
+    if let Some(limit) = &wire.limit {
+        fields.insert("limit".into(), override_text(limit).into());
+    }
+    if let Some(hits) = wire.hits_addend {
+        fields.insert("hitsAddend".into(), number(hits));
+    }
+}
+
+fn add_decided(fields: &mut Fields, status: &Status) {
+    fields.insert("code".into(), code_word(status.code).into());
+    fields.insert("decidedBy".into(), decided_by_word(status.decided_by).into());
+    if status.never_fits {
+        fields.insert("neverFits".into(), true.into());
+    }
+}
+
+/// What the rules carry along that let their descriptor pass. The first of them wins where two
+/// give one name; maps of the same name are merged.
+fn passed_metadata(decided: Decided<'_>) -> Fields {
+    let mut merged = Fields::new();
+    for status in decided.statuses {
+        let passed = status.code == Code::Ok && status.limit.is_some();
+        let rule = status.rule.filter(|_| passed).and_then(|id| decided.rules.rule(id));
+        if let Some(metadata) = rule.and_then(|rule| rule.metadata.as_deref()) {
+            merge(&mut merged, metadata);
+        }
+    }
+    merged
+}
+
+fn merge(into: &mut Fields, map: &Map) {
+    for (name, new) in map {
+        match into.entry(name.clone()) {
+            Entry::Vacant(place) => {
+                place.insert(value(new));
+            }
+            Entry::Occupied(mut place) => {
+                let known = place.get_mut().kind.as_mut();
+                if let (Some(Kind::StructValue(known)), RuleValue::Map(new)) = (known, new) {
+                    merge(&mut known.fields, new);
+                }
+            }
+        }
+    }
+}
+
+fn value(value: &RuleValue) -> Value {
+    match value {
+        RuleValue::Null => Kind::NullValue(0).into(),
+        RuleValue::Bool(truth) => (*truth).into(),
+        RuleValue::Number(number) => (*number).into(),
+        RuleValue::Text(text) => text.as_str().into(),
+        RuleValue::List(values) => list(values.iter().map(self::value)),
+        RuleValue::Map(map) => {
+            let fields = map.iter().map(|(name, value)| (name.clone(), self::value(value)));
+            Value::from(fields.collect::<Fields>())
+        }
+    }
+}
+
+/// The override in protobuf's text format.
+fn override_text(limit: &RateLimitOverride) -> String {
+    let unit = Unit::try_from(limit.unit).unwrap_or_default().as_str_name();
+    let per_unit = format!("requests_per_unit:{} unit:{unit}", limit.requests_per_unit);
+    match limit.unit_multiplier {
+        Some(multiplier) => format!("{per_unit} unit_multiplier:{{value:{multiplier}}}"),
+        None => per_unit,
+    }
+}
+
+fn code_word(code: Code) -> &'static str {
+    super::convert::code(code).as_str_name()
+}
+
+fn decided_by_word(decided_by: DecidedBy) -> &'static str {
+    match decided_by {
+        DecidedBy::NoLimit => "no_limit",
+        DecidedBy::Unlimited => "unlimited",
+        DecidedBy::Store => "store",
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a Struct knows doubles only")]
+fn number(number: u64) -> Value {
+    Value::from(number as f64)
+}
+
+fn list(values: impl Iterator<Item = Value>) -> Value {
+    Value::from(values.collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests;

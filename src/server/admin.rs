@@ -1,0 +1,121 @@
+//! What is served to operators on this machine: the rules in force, buckets, the log level.
+
+use super::entries::Entries;
+use crate::limiter::{BucketView, Limiter, dump};
+use crate::settings::LogLevel;
+use crate::telemetry::logging::LevelSwitch;
+use axum::extract::{Query, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// What the handlers answer from.
+#[derive(Clone, Debug)]
+pub(super) struct Admin {
+    pub(super) limiter: Arc<Limiter>,
+    pub(super) log: LevelSwitch,
+}
+
+const ENDPOINTS: &str = "\
+/bucket?domain=D&entries=k=v,k2=v2: the buckets of a descriptor; DELETE resets them
+/log-level: the least level of log lines; POST ?level=debug changes it
+/rlconfig: the rules in force
+";
+
+#[derive(Debug, Deserialize)]
+struct BucketQuery {
+    domain: String,
+    entries: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct LevelQuery {
+    level: String,
+}
+
+/// A bucket as JSON.
+#[derive(Debug, Serialize)]
+struct Bucket {
+    key: String,
+    algorithm: &'static str,
+    requests_per_window: u32,
+    window_seconds: u64,
+    exists: bool,
+    used: u64,
+    remaining: u64,
+    reset_seconds: u64,
+}
+
+impl Admin {
+    pub(super) fn router(self) -> Router {
+        Router::new()
+            .route("/", get(async || ENDPOINTS))
+            .route("/rlconfig", get(rules))
+            .route("/bucket", get(inspect).delete(reset))
+            .route("/log-level", get(level).post(set_level))
+            .with_state(self)
+    }
+}
+
+impl From<BucketView> for Bucket {
+    fn from(view: BucketView) -> Self {
+        Self {
+            algorithm: view.limit.algorithm.name(),
+            requests_per_window: view.limit.requests,
+            window_seconds: view.limit.window.ceil_secs(),
+            exists: view.exists,
+            used: view.used,
+            remaining: view.remaining,
+            reset_seconds: view.reset.ceil_secs(),
+            key: view.key,
+        }
+    }
+}
+
+async fn rules(State(admin): State<Admin>) -> String {
+    admin.limiter.policies().map_or_else(String::new, |policies| dump(&policies.rules))
+}
+
+async fn inspect(State(admin): State<Admin>, Query(query): Query<BucketQuery>) -> Response {
+    match Entries::read(&query.entries) {
+        Ok(entries) => {
+            buckets(admin.limiter.inspect(&query.domain, &entries.as_entries()).await)
+        }
+        Err(error) => bad_request(&format!("entries: {error}")),
+    }
+}
+
+async fn reset(State(admin): State<Admin>, Query(query): Query<BucketQuery>) -> Response {
+    match Entries::read(&query.entries) {
+        Ok(entries) => buckets(admin.limiter.reset(&query.domain, &entries.as_entries()).await),
+        Err(error) => bad_request(&format!("entries: {error}")),
+    }
+}
+
+fn buckets(views: Vec<BucketView>) -> Response {
+    if views.is_empty() {
+        return (StatusCode::NOT_FOUND, "no limit applies to these entries\n").into_response();
+    }
+    Json(views.into_iter().map(Bucket::from).collect::<Vec<_>>()).into_response()
+}
+
+async fn level(State(admin): State<Admin>) -> String {
+    format!("{}\n", admin.log.get())
+}
+
+async fn set_level(State(admin): State<Admin>, Query(query): Query<LevelQuery>) -> Response {
+    match LogLevel::read(&query.level) {
+        Ok(level) => {
+            admin.log.set(level);
+            format!("{}\n", admin.log.get()).into_response()
+        }
+        Err(expected) => bad_request(&format!("level: expected {expected}")),
+    }
+}
+
+fn bad_request(text: &str) -> Response {
+    (StatusCode::BAD_REQUEST, format!("{text}\n")).into_response()
+}

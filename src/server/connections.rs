@@ -1,0 +1,205 @@
+//! Accepts connections and sees each to its end: at its age, at the stop, or when it is cut off.
+
+use super::bind::Listener;
+use axum::Router;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::service::TowerToHyperService;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// How long a connection may take to send its first byte, or an HTTP/1 request its headers.
+const FIRST_BYTES: Duration = Duration::from_secs(30);
+
+/// How often a silent peer is asked whether it is still there.
+const PING: Duration = Duration::from_secs(60);
+
+/// How long it may take to answer that.
+const PONG: Duration = Duration::from_secs(20);
+
+/// Envoy sends all of its calls over one connection per worker.
+const MAX_CONCURRENT_STREAMS: u32 = 4096;
+
+/// Shared by all calls of a connection.
+const CONNECTION_WINDOW: u32 = 8 << 20;
+
+/// Calls that their caller gave up before they were looked at: an Envoy whose time-outs are short
+/// must not lose its connection when we are slow for a moment.
+const MAX_PENDING_RESETS: usize = 1024;
+
+/// How the connections of a listener are served.
+#[derive(Clone, Debug)]
+pub(super) struct Connections {
+    builder: Arc<Builder<TokioExecutor>>,
+    max_age: Option<MaxAge>,
+    life: Life,
+}
+
+/// When a connection is asked to go, and how long after that it is cut off.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MaxAge {
+    pub(super) age: Duration,
+    pub(super) grace: Duration,
+}
+
+/// What ends everything that lives long.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Life {
+    /// All that runs, to be awaited.
+    pub(super) tasks: TaskTracker,
+    /// Accept nothing new, finish what is under way.
+    pub(super) stop: CancellationToken,
+    /// Let go of what is still under way.
+    pub(super) cut: CancellationToken,
+}
+
+impl Connections {
+    /// HTTP/1.
+    pub(super) fn http(life: Life) -> Self {
+        let mut builder = Builder::new(TokioExecutor::new()).http1_only();
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(FIRST_BYTES);
+        Self { builder: Arc::new(builder), max_age: None, life }
+    }
+
+    /// HTTP/2, for few connections with many calls each.
+    pub(super) fn grpc(max_age: Option<MaxAge>, life: Life) -> Self {
+        let mut builder = Builder::new(TokioExecutor::new()).http2_only();
+        builder
+            .http2()
+            .timer(TokioTimer::new())
+            .keep_alive_interval(PING)
+            .keep_alive_timeout(PONG)
+            .max_concurrent_streams(MAX_CONCURRENT_STREAMS)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_pending_accept_reset_streams(MAX_PENDING_RESETS)
+            .auto_date_header(false);
+        Self { builder: Arc::new(builder), max_age, life }
+    }
+
+    /// Serves a listener until the stop.
+    pub(super) fn serve(self, listener: Listener, router: Router) {
+        let tasks = self.life.tasks.clone();
+        tasks.spawn(async move {
+            let stop = self.life.stop.clone();
+            stop.run_until_cancelled(self.accept_all(&listener, &router)).await;
+        });
+    }
+
+    async fn accept_all(&self, listener: &Listener, router: &Router) {
+        loop {
+            if let Err(error) = self.accept(listener, router).await {
+                rest_after(&error).await;
+            }
+        }
+    }
+
+    async fn accept(&self, listener: &Listener, router: &Router) -> io::Result<()> {
+        let (connections, router) = (self.clone(), router.clone());
+        match listener {
+            Listener::Tcp(listener) => {
+                let (stream, _) = listener.accept().await?;
+                stream.set_nodelay(true)?;
+                self.life.tasks.spawn(async move {
+                    if connections.has_first_byte(stream.readable()).await {
+                        connections.run(stream, router).await;
+                    }
+                });
+            }
+            Listener::Unix(listener, _) => {
+                let (stream, _) = listener.accept().await?;
+                self.life.tasks.spawn(async move {
+                    if connections.has_first_byte(stream.readable()).await {
+                        connections.run(stream, router).await;
+                    }
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whoever connects and says nothing is not kept.
+    async fn has_first_byte(&self, readable: impl Future<Output = io::Result<()>>) -> bool {
+        let first = self.life.stop.run_until_cancelled(timeout(FIRST_BYTES, readable)).await;
+        matches!(first, Some(Ok(Ok(()))))
+    }
+
+    async fn run(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, router: Router) {
+        let service = TowerToHyperService::new(router);
+        let mut connection = pin!(self.builder.serve_connection(TokioIo::new(stream), service));
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = self.is_to_go() => {
+                connection.as_mut().graceful_shutdown();
+                tokio::select! {
+                    ended = connection.as_mut() => ended,
+                    () = self.is_cut_off() => Ok(()),
+                }
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%error, "a connection ended");
+        }
+    }
+
+    async fn is_to_go(&self) {
+        let old = async {
+            match self.max_age {
+                Some(MaxAge { age, .. }) => sleep(with_jitter(age)).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.life.stop.cancelled() => {}
+            () = old => {}
+        }
+    }
+
+    async fn is_cut_off(&self) {
+        let overdue = async {
+            match self.max_age {
+                Some(MaxAge { grace, .. }) => sleep(grace).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.life.cut.cancelled() => {}
+            () = overdue => {}
+        }
+    }
+}
+
+/// A peer that is gone again is nothing; with no file descriptor left, waiting may help.
+async fn rest_after(error: &io::Error) {
+    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, NotConnected};
+    let gone = [ConnectionAborted, ConnectionReset, Interrupted, NotConnected];
+    if !gone.contains(&error.kind()) && error.kind() != io::ErrorKind::InvalidInput {
+        tracing::warn!(%error, "a connection could not be accepted");
+        sleep(Duration::from_secs(1)).await;
+    }
+}
+
+/// Ten per cent more or less, so that connections made together do not all end together.
+fn with_jitter(age: Duration) -> Duration {
+    let random = RandomState::new().hash_one(()) % 2001;
+    age.saturating_mul(u32::try_from(9_000 + random).unwrap_or(10_000)) / 10_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jitter_is_at_most_ten_per_cent() {
+        let age = Duration::from_secs(1000);
+        let ages: Vec<Duration> = (0..1000).map(|_| with_jitter(age)).collect();
+        assert!(ages.iter().all(|a| (900..=1100).contains(&a.as_secs())), "{ages:?}");
+        assert!(ages.iter().any(|a| *a != ages[0]));
+    }
+}

@@ -1,0 +1,122 @@
+//! Puts policies in force, at the start and whenever they change; keeps the last good ones.
+
+use super::health::Health;
+use crate::clock::Clock;
+use crate::config::{self, Loaded, Report};
+use crate::limiter::Limiter;
+use crate::telemetry::{ConfigFacts, Metrics};
+use std::sync::Arc;
+use tokio::signal::unix::Signal;
+use tokio::sync::mpsc;
+
+/// Loads policies. One at a time: whoever holds it.
+#[derive(Debug)]
+pub(super) struct Reload {
+    pub(super) options: config::Options,
+    pub(super) limiter: Arc<Limiter>,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) health: Arc<Health>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) last: Last,
+}
+
+/// What the last loads came to.
+#[derive(Debug, Default)]
+pub(super) struct Last {
+    /// Of the policies in force.
+    version: Option<String>,
+    /// Of the last load that failed, since one succeeded.
+    fault: Option<Fault>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Fault {
+    Report(Report),
+    NoDomain,
+}
+
+impl Reload {
+    /// Loads whenever there is a message or the signal.
+    pub(super) async fn run(mut self, mut changes: mpsc::Receiver<()>, mut asked: Signal) {
+        let mut watching = true;
+        loop {
+            tokio::select! {
+                change = changes.recv(), if watching => watching = change.is_some(),
+                Some(()) = asked.recv() => tracing::info!("asked to reload policies"),
+            }
+            self.load().await;
+        }
+    }
+
+    /// Loads once. What fails is logged, counted, and changes nothing.
+    pub(super) async fn load(&mut self) {
+        let options = self.options.clone();
+        match tokio::task::spawn_blocking(move || config::load(&options)).await {
+            Ok(Ok(loaded)) => self.take(loaded).await,
+            Ok(Err(report)) => self.refuse(Fault::Report(report)),
+            // Only a defect ends here; the next change tries again.
+            Err(error) => tracing::error!(%error, "policies could not be loaded"),
+        }
+    }
+
+    async fn take(&mut self, loaded: Loaded) {
+        if self.last.version.as_deref() == Some(&loaded.version) {
+            self.last.fault = None;
+            tracing::debug!("policies have not changed");
+        } else if loaded.rules.domains.is_empty() && !self.may_be_empty() {
+            self.refuse(Fault::NoDomain);
+        } else {
+            self.install(loaded).await;
+        }
+    }
+
+    /// Rules in force are not given up for none: an empty folder is most often a mistake.
+    fn may_be_empty(&self) -> bool {
+        self.last.version.is_none() && self.health.is_ready()
+    }
+
+    async fn install(&mut self, loaded: Loaded) {
+        let Loaded { rules, warnings, n_files, version, .. } = loaded;
+        let (n_rules, n_domains) = (rules.rules.len(), rules.domains.len());
+        let n_warnings = warnings.faults.len();
+        if n_warnings > 0 {
+            tracing::warn!("policies have warnings\n{warnings}");
+        }
+        self.limiter.install(rules);
+        if let Some(policies) = self.limiter.policies() {
+            let loaded_at = self.clock.now();
+            let facts = ConfigFacts { version: version.clone(), n_warnings, loaded_at };
+            self.metrics.config_loaded(&policies.rules, &facts);
+        }
+        tracing::info!(n_rules, n_domains, n_files, n_warnings, %version, "policies are in force");
+        self.last = Last { version: Some(version), fault: None };
+        if n_domains > 0 {
+            self.health.domains_loaded().await;
+        }
+    }
+
+    fn refuse(&mut self, fault: Fault) {
+        if self.last.fault.as_ref() == Some(&fault) {
+            return;
+        }
+        self.metrics.config_load_error.inc();
+        let in_force = if self.last.version.is_some() {
+            "those in force stay"
+        } else {
+            "nothing is in force: requests get UNAVAILABLE until they can be loaded"
+        };
+        match &fault {
+            Fault::Report(report) => tracing::error!("policies are faulty; {in_force}\n{report}"),
+            Fault::NoDomain => {
+                tracing::error!(paths = %self.paths(), "no policies are found; {in_force}");
+            }
+        }
+        self.last.fault = Some(fault);
+    }
+
+    fn paths(&self) -> String {
+        let paths: Vec<String> =
+            self.options.paths.iter().map(|path| path.display().to_string()).collect();
+        paths.join(", ")
+    }
+}

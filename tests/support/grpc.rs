@@ -1,0 +1,64 @@
+//! A client of the rate-limit API, made from other people's protobuf types than the server's.
+
+pub use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
+pub use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::{
+    Entry, RateLimitOverride,
+};
+pub use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
+pub use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::{
+    Code, DescriptorStatus,
+};
+
+use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitResponse;
+use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_service_client::RateLimitServiceClient;
+use envoy_types::pb::google::protobuf::UInt64Value;
+use std::net::SocketAddr;
+use tonic::Status;
+use tonic::transport::{Channel, Endpoint};
+
+/// A connected client.
+pub struct Client(RateLimitServiceClient<Channel>);
+
+/// A channel to a server.
+pub async fn channel(server: SocketAddr) -> Channel {
+    Endpoint::from_shared(format!("http://{server}")).unwrap().connect().await.unwrap()
+}
+
+/// A client of the rate-limit API.
+pub async fn connect(server: SocketAddr) -> Client {
+    Client(RateLimitServiceClient::new(channel(server).await))
+}
+
+impl Client {
+    /// The answer to a request.
+    pub async fn ask(&mut self, request: RateLimitRequest) -> Result<RateLimitResponse, Status> {
+        self.0.should_rate_limit(request).await.map(tonic::Response::into_inner)
+    }
+
+    /// The status of a request with one descriptor.
+    pub async fn status(
+        &mut self,
+        domain: &str,
+        descriptor: RateLimitDescriptor,
+    ) -> DescriptorStatus {
+        let mut answer = self.ask(request(domain, vec![descriptor])).await.unwrap();
+        assert_eq!(answer.statuses.len(), 1, "{answer:?}");
+        answer.statuses.remove(0)
+    }
+}
+
+/// A request of one hit.
+pub fn request(domain: &str, descriptors: Vec<RateLimitDescriptor>) -> RateLimitRequest {
+    RateLimitRequest { domain: domain.to_owned(), descriptors, hits_addend: 0 }
+}
+
+/// A descriptor of these entries.
+pub fn descriptor(entries: &[(&str, &str)]) -> RateLimitDescriptor {
+    let entry = |(key, value): &(&str, &str)| Entry { key: (*key).into(), value: (*value).into() };
+    RateLimitDescriptor { entries: entries.iter().map(entry).collect(), ..Default::default() }
+}
+
+/// A descriptor that only looks.
+pub fn peek(entries: &[(&str, &str)]) -> RateLimitDescriptor {
+    RateLimitDescriptor { hits_addend: Some(UInt64Value { value: 0 }), ..descriptor(entries) }
+}
