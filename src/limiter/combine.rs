@@ -1,6 +1,6 @@
 //! From decisions to statuses and the overall code.
 
-use super::charges::Charges;
+use super::charges::Items;
 use super::plan::{Plan, Planned};
 use super::policies::Policies;
 use super::response::Statuses;
@@ -24,10 +24,10 @@ impl Limiter {
         domain: &Domain,
         request: &Request<'_>,
         plan: &Plan<'_>,
-        charges: &Charges,
+        items: &Items,
         decisions: &[Decision],
     ) -> Statuses {
-        let descriptors = request.descriptors.iter().zip(&plan.descriptors).zip(&charges.items);
+        let descriptors = request.descriptors.iter().zip(&plan.descriptors).zip(items);
         let statuses = descriptors.map(|((descriptor, planned), items)| {
             let decisions = decisions.get(items.clone()).unwrap_or_default();
             let Some(reported) = Reported::of(planned.limits().zip(decisions)) else {

@@ -17,7 +17,7 @@ pub use request::{Descriptor, Override, Request};
 pub use response::{Code, DecidedBy, Response, Status, StatusLimit};
 
 use crate::rules::{Domain, RuleSet};
-use crate::store::Store;
+use crate::store::{Decisions, Store, StoreError};
 use crate::telemetry::Metrics;
 use arc_swap::ArcSwapOption;
 use charges::Charges;
@@ -61,6 +61,9 @@ pub enum Error {
     /// An override's window is longer than a year.
     #[error("the window of a limit override must be at most a year")]
     OverrideTooLong,
+    /// The store could not decide.
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 impl Limiter {
@@ -105,13 +108,16 @@ impl Limiter {
         request: &Request<'_>,
     ) -> Result<response::Statuses, Error> {
         let plan = Plan::new(&policies.rules, domain, request)?;
-        let charges = Charges::of(domain, request, &plan, self.options);
-        let decisions = if charges.batch.items.is_empty() {
-            crate::store::Decisions::new()
+        let spans_tags = self.store.spans_tags();
+        let Charges { batch, items } =
+            Charges::of(domain, request, &plan, self.options, spans_tags);
+        let decisions: Decisions = if batch.items.is_empty() {
+            Decisions::new()
         } else {
-            self.store.decide(&charges.batch).await
+            let outcomes = self.store.decide(&Arc::new(batch), None).await;
+            outcomes.into_iter().collect::<Result<_, _>>()?
         };
-        Ok(self.combine(policies, domain, request, &plan, &charges, &decisions))
+        Ok(self.combine(policies, domain, request, &plan, &items, &decisions))
     }
 }
 

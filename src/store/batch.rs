@@ -67,7 +67,7 @@ impl Batch {
             keys: self.keys.clone(),
             items: SmallVec::from_iter([item.clone()]),
             members: SmallVec::from_iter([member]),
-            groups: SmallVec::from_iter([0..1]),
+            groups: std::iter::once(0..1).collect(),
         }
     }
 

@@ -45,7 +45,11 @@ impl<'u> Call<'u> {
             packed: Vec::with_capacity(units.len() * 48),
             parts: Vec::new(),
         };
-        if groups { call.pack_groups(units) } else { call.pack_singles(units) }
+        if groups {
+            call.pack_groups(units);
+        } else {
+            call.pack_singles(units);
+        }
         call
     }
 
@@ -216,9 +220,8 @@ impl Unit {
 
     /// Charge and limit of groups that have one of each.
     fn singles(&self) -> impl Iterator<Item = (Charge, &crate::store::BatchItem)> {
-        self.members().filter_map(|member| {
-            Some((member.charge, self.batch.items.get(member.items.start)?))
-        })
+        self.members()
+            .filter_map(|member| Some((member.charge, self.batch.items.get(member.items.start)?)))
     }
 
     /// How many outcomes it gets.

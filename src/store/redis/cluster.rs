@@ -4,14 +4,11 @@ use super::config::Address;
 use super::fleet::Fleet;
 use super::greeting::Expects;
 use super::link::{Link, text};
-use super::slots::Table;
+use super::slots::{Served, Table};
 use crate::store::StoreError;
 use redis::{Cmd, Value};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// The servers of a cluster, each with its ranges of slots, ends included.
-type Served = Vec<(Address, Vec<(u16, u16)>)>;
 
 /// A node that does not say within this who serves what is not waited for.
 const PATIENCE: Duration = Duration::from_millis(300);
@@ -50,12 +47,12 @@ async fn refresh(fleet: &Arc<Fleet>, seeds: &[Address]) {
     }
 }
 
-fn install(fleet: &Arc<Fleet>, served: Served) {
+fn install(fleet: &Arc<Fleet>, served: Vec<Served<Address>>) {
     let served = served.into_iter().map(|(address, ranges)| (fleet.node(&address), ranges));
     fleet.install(Table::cluster(served.collect()));
 }
 
-async fn ask(link: &Link, from: &Address) -> Result<Served, StoreError> {
+async fn ask(link: &Link, from: &Address) -> Result<Vec<Served<Address>>, StoreError> {
     let mut command = Cmd::new();
     command.arg("CLUSTER").arg("SLOTS");
     let served = read(&link.ask_one(command, PATIENCE).await?, from);
@@ -64,8 +61,8 @@ async fn ask(link: &Link, from: &Address) -> Result<Served, StoreError> {
 }
 
 /// Reads `[first, last, [host, port, …], …]…`; the first node of each is its master.
-fn read(answer: &Value, from: &Address) -> Served {
-    let mut served = Served::new();
+fn read(answer: &Value, from: &Address) -> Vec<Served<Address>> {
+    let mut served: Vec<Served<Address>> = Vec::new();
     for range in parts(answer) {
         let [Value::Int(first), Value::Int(last), master, ..] = parts(range) else { continue };
         let (Ok(first), Ok(last)) = (u16::try_from(*first), u16::try_from(*last)) else { continue };
@@ -90,10 +87,7 @@ fn address(node: &Value, from: &Address) -> Option<Address> {
 }
 
 fn parts(value: &Value) -> &[Value] {
-    match value {
-        Value::Array(parts) => parts,
-        _ => &[],
-    }
+    if let Value::Array(parts) = value { parts } else { &[] }
 }
 
 #[cfg(test)]

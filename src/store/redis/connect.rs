@@ -9,6 +9,7 @@ use crate::store::StoreError;
 use arc_swap::ArcSwapOption;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, RedisConnectionInfo};
+use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use socket2::{SockRef, TcpKeepalive};
 use std::io;
@@ -31,7 +32,7 @@ pub(super) struct Connector {
     pub(super) auth_variable: String,
     pub(super) auth: Arc<ArcSwapOption<Credentials>>,
     pub(super) database: i64,
-    pub(super) tls: Option<TlsConnector>,
+    pub(super) tls: Option<Arc<ClientConfig>>,
     /// How long a first connection may take to be accepted.
     pub(super) dial_timeout: Duration,
     /// Whether any was ever opened.
@@ -109,9 +110,8 @@ impl Connector {
 
     /// A raw connection.
     pub(super) async fn dial(&self, address: &Address) -> Result<Box<dyn Stream>, ConnectError> {
-        let failed = |error: io::Error| {
-            ConnectError::outage(address, StoreError::Unreachable, error.kind())
-        };
+        let failed =
+            |error: io::Error| ConnectError::outage(address, StoreError::Unreachable, error.kind());
         match address {
             Address::Unix(path) => Ok(Box::new(UnixStream::connect(path).await.map_err(failed)?)),
             Address::Tcp { host, port } => {
@@ -145,15 +145,16 @@ impl Connector {
         Ok(link)
     }
 
-    async fn encrypt(
+    /// TLS over a raw connection.
+    pub(super) async fn encrypt(
         &self,
-        tls: &TlsConnector,
+        tls: &Arc<ClientConfig>,
         address: &Address,
         stream: Box<dyn Stream>,
     ) -> Result<Box<dyn Stream>, ConnectError> {
         let host = address.host();
         let name = ServerName::try_from(host.to_owned()).map_err(|_| self.unknown_host(host))?;
-        match tls.connect(name, stream).await {
+        match TlsConnector::from(Arc::clone(tls)).connect(name, stream).await {
             Ok(stream) => Ok(Box::new(stream)),
             Err(error) => Err(self.tls_error(address, &error)),
         }
@@ -209,12 +210,17 @@ impl Connector {
     }
 
     /// The same error, or the setting that is its cause: a server may be silent or hang up because
-    /// it is spoken to in the wrong protocol.
+    /// it is spoken to in the wrong protocol, or without a certificate.
     async fn explained(&self, address: &Address, error: ConnectError) -> ConnectError {
         let what = match &self.tls {
             None if speaks::tls(self, address).await => "speaks TLS",
             Some(_) if speaks::plain(self, address).await => "does not speak TLS",
-            _ => return error,
+            None => return error,
+            Some(tls) => {
+                let refusal = speaks::refusal(self, tls, address).await;
+                let refusal = refusal.map(|refusal| self.tls_error(address, &refusal));
+                return refusal.filter(|refusal| refusal.is_setting).unwrap_or(error);
+            }
         };
         let what = format_args!("{address} {what}");
         ConnectError::setting(self.setting("TLS"), StoreError::Unreachable, what)

@@ -62,9 +62,10 @@ pub(super) async fn decide(
         Err(_) => all(StoreError::Timeout),
         Ok(Err(_)) => all(StoreError::Unreachable),
         Ok(Ok(answers)) => {
-            let verdicts = planned.iter().zip(answers).map(|(planned, answer)| {
-                (planned.units.len(), planned.verdict(answer, node))
-            });
+            let verdicts = planned
+                .iter()
+                .zip(answers)
+                .map(|(planned, answer)| (planned.units.len(), planned.verdict(answer, node)));
             verdicts.collect()
         }
     }
@@ -95,7 +96,8 @@ async fn exchange(
     planned: &[Planned<'_>],
 ) -> RedisResult<Vec<Value>> {
     let mut answers = send(connection, calls, planned.iter(), By::Hash).await?;
-    let unknown = |answer: &Value| matches!(answer, Value::ServerError(error) if error.code() == "NOSCRIPT");
+    let unknown =
+        |answer: &Value| matches!(answer, Value::ServerError(error) if error.code() == "NOSCRIPT");
     if answers.iter().any(unknown) {
         let again = planned.iter().zip(&answers).filter(|(_, answer)| unknown(answer));
         let again: Vec<_> = again.map(|(planned, _)| planned).collect();
@@ -149,16 +151,16 @@ impl Planned<'_> {
     }
 
     fn verdict(&self, answer: Value, node: &Address) -> Verdict {
-        match answer {
-            Value::Array(rows) => {
-                let rows: Vec<_> = rows.into_iter().map(bytes).collect();
-                Verdict::Decided(self.call.outcomes(self.units, &rows))
-            }
-            Value::ServerError(error) => match redirect(&error, node) {
-                Some(to) => Verdict::Redirected(to),
-                None => Verdict::Failed(meaning(&error)),
-            },
-            _ => Verdict::Failed(StoreError::Unintelligible),
+        if let Value::Array(rows) = answer {
+            let rows: Vec<_> = rows.into_iter().map(bytes).collect();
+            return Verdict::Decided(self.call.outcomes(self.units, &rows));
+        }
+        let Value::ServerError(error) = answer else {
+            return Verdict::Failed(StoreError::Unintelligible);
+        };
+        match redirect(&error, node) {
+            Some(to) => Verdict::Redirected(to),
+            None => Verdict::Failed(meaning(&error)),
         }
     }
 }
@@ -177,10 +179,7 @@ fn jitter(calls: &Calls) -> u64 {
 }
 
 fn bytes(value: Value) -> Vec<u8> {
-    match value {
-        Value::BulkString(bytes) => bytes,
-        _ => Vec::new(),
-    }
+    if let Value::BulkString(bytes) = value { bytes } else { Vec::new() }
 }
 
 /// Where an error sends us: `MOVED 3999 127.0.0.1:6381`.

@@ -71,7 +71,7 @@ impl Fleet {
             auth_variable: auth.variable.clone(),
             auth: Arc::clone(&auth.current),
             database: servers.database,
-            tls: servers.tls.as_ref().map(super::tls::connector).transpose()?,
+            tls: servers.tls.as_ref().map(super::tls::config).transpose()?,
             dial_timeout: servers.connect_timeout,
             opened_once: AtomicBool::new(false),
             tasks: tasks.clone(),

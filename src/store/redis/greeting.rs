@@ -51,9 +51,12 @@ pub(super) async fn exchange(
     let answers = connection.send_packed_commands(&commands, 0, commands.len()).await;
     let answers = answers.map_err(|error| connector.broken(address, &error))?;
     let greeting = Greeting { connector, address, expects };
-    questions.iter().zip(&answers).try_for_each(|((question, _), answer)| match answer {
-        Value::ServerError(error) => greeting.refused(*question, error),
-        answer => greeting.answered(*question, answer),
+    questions.iter().zip(&answers).try_for_each(|((question, _), answer)| {
+        if let Value::ServerError(error) = answer {
+            greeting.refused(*question, error)
+        } else {
+            greeting.answered(*question, answer)
+        }
     })
 }
 
@@ -127,7 +130,9 @@ impl Greeting<'_> {
             Question::Name => Ok(()),
             // A user that may not ask this is let in; writes tell the rest.
             Question::Role | Question::Cluster | Question::Ping if code == "NOPERM" => Ok(()),
-            Question::Auth => Err(self.setting(&self.connector.auth_variable, "refuses this user or password")),
+            Question::Auth => {
+                Err(self.setting(&self.connector.auth_variable, "refuses this user or password"))
+            }
             _ if code == "NOAUTH" => {
                 Err(self.setting(&self.connector.auth_variable, "wants a password"))
             }

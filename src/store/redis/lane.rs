@@ -179,7 +179,7 @@ impl Lane {
         let mut pending =
             units.into_iter().zip(waiters).map(|(unit, waiter)| Pending { unit, waiter });
         for (n_units, verdict) in verdicts {
-            let mut pending = pending.by_ref().take(n_units);
+            let pending = pending.by_ref().take(n_units);
             match verdict {
                 Verdict::Decided(outcomes) => {
                     pending.zip(outcomes).for_each(|(one, outcome)| one.waiter.answer(outcome));
@@ -197,13 +197,11 @@ impl Lane {
     fn note(&mut self, link: &Link, verdicts: &[(usize, Verdict)], waited: Duration) {
         for error in verdicts.iter().filter_map(|(_, verdict)| verdict.error()) {
             self.node.complain(error);
-            match error {
-                StoreError::ReadOnly | StoreError::Unreachable => {
-                    link.close();
-                    self.fleet.doubt();
-                }
-                StoreError::ClusterDown => self.fleet.doubt(),
-                _ => {}
+            if matches!(error, StoreError::ReadOnly | StoreError::Unreachable) {
+                link.close();
+                self.fleet.doubt();
+            } else if error == StoreError::ClusterDown {
+                self.fleet.doubt();
             }
         }
         let first = verdicts.first().and_then(|(_, verdict)| verdict.error());

@@ -72,11 +72,12 @@ impl Link {
         let mut commands = Pipeline::with_capacity(2);
         commands.cmd("PING").cmd("ROLE");
         for value in &self.ask(&commands, patience).await? {
-            match value {
-                Value::ServerError(error) if error.code() == "NOPERM" => {}
-                Value::ServerError(error) => return Err(meaning(error)),
-                role if role_of(role) == Some("slave") => return Err(StoreError::ReadOnly),
-                _ => {}
+            if let Value::ServerError(error) = value {
+                if error.code() != "NOPERM" {
+                    return Err(meaning(error));
+                }
+            } else if role_of(value) == Some("slave") {
+                return Err(StoreError::ReadOnly);
             }
         }
         Ok(())
@@ -85,31 +86,30 @@ impl Link {
 
 /// The first word of an answer to `ROLE`.
 pub(super) fn role_of(value: &Value) -> Option<&str> {
-    match value {
-        Value::Array(parts) => parts.first().and_then(text),
-        _ => None,
-    }
+    if let Value::Array(parts) = value { parts.first().and_then(text) } else { None }
 }
 
 /// The text of a value, if it is one.
 pub(super) fn text(value: &Value) -> Option<&str> {
-    match value {
-        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
-        Value::SimpleString(text) => Some(text),
-        _ => None,
+    if let Value::BulkString(bytes) = value {
+        std::str::from_utf8(bytes).ok()
+    } else if let Value::SimpleString(text) = value {
+        Some(text)
+    } else {
+        None
     }
 }
 
 /// What an error that a server answers means.
 pub(super) fn meaning(error: &ServerError) -> StoreError {
     let details = error.details().unwrap_or_default();
+    let known = |text: &str| {
+        Some(failure(text.as_bytes())).filter(|error| *error != StoreError::Unintelligible)
+    };
     match error.code() {
         "MOVED" | "ASK" => StoreError::ClusterDown,
         _ if details.contains("SCRIPT KILL") => StoreError::Busy,
-        code => match failure(code.as_bytes()) {
-            // Servers before 7.0 put the reason behind `ERR Error running script`.
-            StoreError::Unintelligible => failure(details.as_bytes()),
-            error => error,
-        },
+        // Servers before 7.0 put the reason behind `ERR Error running script`.
+        code => known(code).or(known(details)).unwrap_or(StoreError::Unintelligible),
     }
 }

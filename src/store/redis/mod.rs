@@ -122,11 +122,13 @@ impl RedisStore {
     /// What is known of it, of the worse where there are two.
     pub fn state(&self) -> RedisState {
         let others = self.per_second.as_ref().map(Servers::state);
-        match (self.main.state(), others) {
-            (RedisState::Answered, Some(other)) => other,
-            (RedisState::Waiting, Some(other @ RedisState::Misconfigured(_))) => other,
-            (state, _) => state,
-        }
+        let worse = |state: &RedisState, other: &RedisState| match state {
+            RedisState::Answered => true,
+            RedisState::Waiting => matches!(other, RedisState::Misconfigured(_)),
+            RedisState::Misconfigured(_) => false,
+        };
+        let state = self.main.state();
+        others.filter(|other| worse(&state, other)).unwrap_or(state)
     }
 
     /// Whether one call can hold charges of several hash tags.
@@ -159,3 +161,6 @@ fn together(n_items: usize, parts: [(Part, Outcomes); 2]) -> Outcomes {
     }
     whole
 }
+
+#[cfg(test)]
+mod tests;

@@ -56,8 +56,7 @@ impl Node {
         let tasks = &fleet.connector.tasks;
         let lanes = (0..fleet.pool_size).map(|index| {
             let (sender, queue) = unbounded_channel();
-            let lane =
-                Lane::new(Arc::clone(fleet), Arc::clone(&state), index, queue, stop.clone());
+            let lane = Lane::new(Arc::clone(fleet), Arc::clone(&state), index, queue, stop.clone());
             tasks.spawn(lane.run());
             sender
         });

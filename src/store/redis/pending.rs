@@ -27,7 +27,8 @@ pub(super) struct Waiter {
     /// How often another server was named.
     pub(super) redirects: u8,
     pub(super) sending: Sending,
-    pub(super) ticket: Ticket,
+    /// Given back when nobody waits any more.
+    pub(super) _ticket: Ticket,
 }
 
 /// How charges are sent.

@@ -18,7 +18,7 @@ pub(super) struct Script {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Needs {
     /// One bit per algorithm.
-    algorithms: u8,
+    pub(super) algorithms: u8,
     /// Whether groups are decided, not only single charges.
     pub(super) groups: bool,
 }
@@ -64,7 +64,10 @@ impl Scripts {
 
     /// The script that consists of these files.
     pub(super) fn get(&self, needs: Needs) -> &Script {
-        #[expect(clippy::indexing_slicing, reason = "an index has as many bits as there are scripts")]
+        #[expect(
+            clippy::indexing_slicing,
+            reason = "an index has as many bits as there are scripts"
+        )]
         self.0[needs.index()].get_or_init(|| {
             let source = needs.source();
             let sha = Sha1::digest(&source).iter().fold(String::new(), |mut sha, byte| {

@@ -31,8 +31,11 @@ pub(super) struct Servers {
     _stop: DropGuard,
 }
 
+/// Groups of a batch, by their places.
+type Groups = SmallVec<[usize; 4]>;
+
 /// Charges on their way, and which groups they are of.
-type Sent = (SmallVec<[usize; 4]>, Result<Receiver<Outcomes>, StoreError>);
+type Sent = (Groups, Result<Receiver<Outcomes>, StoreError>);
 
 /// What a caller needs to take an answer before it gives up.
 const MARGIN: Duration = Duration::from_millis(3);
@@ -92,7 +95,7 @@ impl Servers {
             let receiver = self.send(batch, groups, deadline);
             return received(receiver, deadline, batch.items.len()).await;
         }
-        let send = |groups: SmallVec<[usize; 4]>| {
+        let send = |groups: Groups| {
             let receiver = self.send(batch, groups.clone(), deadline);
             (groups, receiver)
         };
@@ -112,7 +115,7 @@ impl Servers {
     fn send(
         &self,
         batch: &Arc<Batch>,
-        groups: SmallVec<[usize; 4]>,
+        groups: Groups,
         deadline: Instant,
     ) -> Result<Receiver<Outcomes>, StoreError> {
         let ticket = self.in_flight.enter().ok_or(StoreError::Overloaded)?;
@@ -125,7 +128,7 @@ impl Servers {
             slot: if self.fleet.is_clustered() { slot(tag) } else { 0 },
             redirects: 0,
             sending: Sending::Together,
-            ticket,
+            _ticket: ticket,
         };
         let unit = Unit { batch: Arc::clone(batch), groups };
         self.fleet.send(Pending { unit, waiter });
@@ -196,18 +199,17 @@ async fn received(
 }
 
 /// The groups of each tag, tags in the order of their first group.
-fn by_tag(batch: &Batch) -> SmallVec<[SmallVec<[usize; 4]>; 4]> {
+fn by_tag(batch: &Batch) -> SmallVec<[Groups; 4]> {
     let mut tags: SmallVec<[&str; 4]> = SmallVec::new();
-    let mut units: SmallVec<[SmallVec<[usize; 4]>; 4]> = SmallVec::new();
+    let mut units: SmallVec<[Groups; 4]> = SmallVec::new();
     for group in 0..batch.groups.len() {
         let tag = tag_of(batch, group);
-        match tags.iter().position(|known| *known == tag) {
-            Some(at) => units.get_mut(at).into_iter().for_each(|unit| unit.push(group)),
-            None => {
-                tags.push(tag);
-                units.push(SmallVec::from_slice(&[group]));
-            }
+        let at = tags.iter().position(|known| *known == tag).unwrap_or(tags.len());
+        if at == tags.len() {
+            tags.push(tag);
+            units.push(SmallVec::new());
         }
+        units.get_mut(at).into_iter().for_each(|unit| unit.push(group));
     }
     units
 }

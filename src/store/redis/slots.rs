@@ -7,6 +7,9 @@ use std::sync::Arc;
 /// How many hash slots a cluster has.
 pub(super) const N_SLOTS: u16 = 16_384;
 
+/// A server with the ranges of slots that it serves, ends included.
+pub(super) type Served<T> = (T, Vec<(u16, u16)>);
+
 /// The slot of every key with this hash tag.
 pub(super) fn slot(tag: &str) -> u16 {
     State::<XMODEM>::calculate(tag.as_bytes()) % N_SLOTS
@@ -26,8 +29,8 @@ impl Table {
         Self { nodes: vec![node], slots: None }
     }
 
-    /// A cluster's servers, each with the slots that it serves, ends included.
-    pub(super) fn cluster(served: Vec<(Arc<Node>, Vec<(u16, u16)>)>) -> Self {
+    /// A cluster's servers.
+    pub(super) fn cluster(served: Vec<Served<Arc<Node>>>) -> Self {
         let mut slots = vec![None; usize::from(N_SLOTS)];
         let mut nodes = Vec::with_capacity(served.len());
         for (index, (node, ranges)) in (0..).zip(served) {

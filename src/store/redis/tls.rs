@@ -11,10 +11,9 @@ use rustls::{
 };
 use std::path::Path;
 use std::sync::Arc;
-use tokio_rustls::TlsConnector;
 
-/// What opens TLS connections as these files say.
-pub(super) fn connector(files: &TlsFiles) -> Result<TlsConnector, Misconfigured> {
+/// TLS as these files say.
+pub(super) fn config(files: &TlsFiles) -> Result<Arc<ClientConfig>, Misconfigured> {
     let roots = Arc::new(roots(files)?);
     let builder = ClientConfig::builder().with_root_certificates(Arc::clone(&roots));
     let mut config = match (&files.client_cert, &files.client_key) {
@@ -31,7 +30,7 @@ pub(super) fn connector(files: &TlsFiles) -> Result<TlsConnector, Misconfigured>
             .map_err(|error| Misconfigured::new("REDIS_TLS_CACERT", error))?;
         config.dangerous().set_certificate_verifier(Arc::new(AnyHost(verifier)));
     }
-    Ok(TlsConnector::from(Arc::new(config)))
+    Ok(Arc::new(config))
 }
 
 fn roots(files: &TlsFiles) -> Result<RootCertStore, Misconfigured> {
@@ -48,10 +47,7 @@ fn roots(files: &TlsFiles) -> Result<RootCertStore, Misconfigured> {
     Ok(roots)
 }
 
-fn certificates(
-    setting: &str,
-    path: &Path,
-) -> Result<Vec<CertificateDer<'static>>, Misconfigured> {
+fn certificates(setting: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, Misconfigured> {
     let found = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
     let certificates: Vec<_> = found.map_err(|error| of_file(setting, path, error))?;
     if certificates.is_empty() {
@@ -89,8 +85,7 @@ impl ServerCertVerifier for AnyHost {
             self.0.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
         match verified {
             Err(Error::InvalidCertificate(
-                CertificateError::NotValidForName
-                | CertificateError::NotValidForNameContext { .. },
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) => Ok(ServerCertVerified::assertion()),
             other => other,
         }
