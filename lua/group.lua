@@ -49,11 +49,11 @@ local function settle(member)
     if charge == TAKE and not spent then
       charge, hits = PEEK, 0
     end
-    if in_doubt and charge ~= PEEK then
+    if in_doubt then
       remember(item.bucket)
     end
     local result = apply(item, charge, hits)
-    local recorded = charge == member.charge and not result[2]
+    local recorded = charge ~= PEEK and not result[2]
     if verdict[2] then
       result[4] = NONE
     elseif not recorded then

@@ -127,7 +127,9 @@ local function sliding_window_log(state, L, W, _, count_denied, charge, hits, no
       local size = size_of(log)
       local more = min(hits, MAX - used)
       local total = plus(last and last[2] or 0, more)
-      if dead < size and (used > L or last[1] == time) then
+      -- Entries of one time stand in the order of their totals, which a total that begins anew breaks.
+      local breaks = last and last[1] == time and total < last[2]
+      if dead < size and (used > L or breaks) then
         log = changed(log, dead, size - 1, { time, total, last[3] + more })
       else
         log = changed(log, dead, size, { time, total, more })
