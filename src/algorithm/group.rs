@@ -1,4 +1,4 @@
-//! Decides the charges of several buckets together, all or nothing. Twin: `lua/driver.lua`.
+//! Decides the charges of several buckets together, all or nothing. Twin: `lua/group.lua`.
 
 use super::{Charge, Decision, Limit, State, decide};
 use crate::clock::Micros;

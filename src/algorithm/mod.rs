@@ -1,7 +1,7 @@
 //! What a bucket decides. Pure: state, limit, charge and time go in, state and decision come out.
 //!
 //! Each algorithm file has a twin of the same name under `lua/`, statement by statement, and
-//! `group` is the twin of the driver there.
+//! `group` that of `lua/group.lua`.
 
 #![warn(clippy::arithmetic_side_effects, clippy::as_conversions, clippy::float_arithmetic)]
 

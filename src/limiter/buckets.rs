@@ -6,7 +6,7 @@ use super::{Descriptor, Limiter, Request};
 use crate::algorithm::{Charge, Decision, Limit};
 use crate::clock::Micros;
 use crate::rules::Entry;
-use crate::store::{Batch, BatchItem};
+use crate::store::{Batch, BatchItem, StoreError};
 use smallvec::smallvec;
 
 /// One bucket as it stands.
@@ -29,26 +29,34 @@ pub struct BucketView {
 impl Limiter {
     /// The buckets that a descriptor with these entries charges, in the order of its limits; none
     /// if nothing limits it.
-    pub async fn inspect(&self, domain: &str, entries: &[Entry<'_>]) -> Vec<BucketView> {
+    pub async fn inspect(
+        &self,
+        domain: &str,
+        entries: &[Entry<'_>],
+    ) -> Result<Vec<BucketView>, StoreError> {
         self.views(&self.buckets(domain, entries)).await
     }
 
     /// Forgets the buckets that [`Self::inspect`] shows, and says how they stood.
-    pub async fn reset(&self, domain: &str, entries: &[Entry<'_>]) -> Vec<BucketView> {
+    pub async fn reset(
+        &self,
+        domain: &str,
+        entries: &[Entry<'_>],
+    ) -> Result<Vec<BucketView>, StoreError> {
         let batch = self.buckets(domain, entries);
-        let views = self.views(&batch).await;
+        let views = self.views(&batch).await?;
         for item in &batch.items {
-            self.store.reset(&batch, item).await;
+            self.store.reset(&batch, item).await?;
         }
-        views
+        Ok(views)
     }
 
-    async fn views(&self, batch: &Batch) -> Vec<BucketView> {
+    async fn views(&self, batch: &Batch) -> Result<Vec<BucketView>, StoreError> {
         let mut views = Vec::with_capacity(batch.items.len());
         for item in &batch.items {
-            views.push(BucketView::of(batch, item, self.store.inspect(batch, item).await));
+            views.push(BucketView::of(batch, item, self.store.inspect(batch, item).await?));
         }
-        views
+        Ok(views)
     }
 
     /// A batch with an item for each limit of a descriptor.
@@ -60,7 +68,7 @@ impl Limiter {
             let found = policies.rules.domains.get(domain)?;
             let mut plan = Plan::default();
             plan.fill(&policies.rules, found, &request).ok()?;
-            Some(Charges::of(found, &request, &plan, self.options).batch)
+            Some(Charges::of(found, &request, &plan, self.options, true).batch)
         });
         batch.unwrap_or_default()
     }

@@ -12,8 +12,11 @@ use std::ops::Range;
 pub(super) struct Charges {
     pub(super) batch: Batch,
     /// The items of each descriptor, in their order; empty for one that nothing limits.
-    pub(super) items: SmallVec<[Range<usize>; 4]>,
+    pub(super) items: Items,
 }
+
+/// The items of each descriptor.
+pub(super) type Items = SmallVec<[Range<usize>; 4]>;
 
 /// Which descriptors stand or fall together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,10 +35,11 @@ impl Charges {
         request: &Request<'_>,
         plan: &Plan<'_>,
         options: Options,
+        spans_tags: bool,
     ) -> Self {
         let n = request.descriptors.len();
         let mut charges = Self { batch: Batch::default(), items: SmallVec::from_elem(0..0, n) };
-        let grouping = Grouping::of(domain, n, options);
+        let grouping = Grouping::of(domain, n, options, spans_tags);
         let mut push = |at: usize| {
             if let (Some(descriptor), Some(planned)) =
                 (request.descriptors.get(at), plan.descriptors.get(at))
@@ -101,10 +105,11 @@ impl Charges {
 }
 
 impl Grouping {
-    fn of(domain: &Domain, n_descriptors: usize, options: Options) -> Self {
+    fn of(domain: &Domain, n_descriptors: usize, options: Options, spans_tags: bool) -> Self {
         match domain.consume {
             _ if n_descriptors == 1 => Self::Each,
-            _ if options.stop_when_over_limit => Self::Whole,
+            _ if options.stop_when_over_limit && spans_tags => Self::Whole,
+            _ if options.stop_when_over_limit => Self::ByTag,
             Consume::AllOrNothing => Self::ByTag,
             Consume::Each => Self::Each,
         }

@@ -1,6 +1,6 @@
 //! From decisions to statuses and the overall code.
 
-use super::charges::Charges;
+use super::charges::Items;
 use super::plan::{Plan, Planned};
 use super::policies::Policies;
 use super::response::Statuses;
@@ -23,7 +23,7 @@ pub(super) struct Decided<'a, 'r, 'p> {
     pub(super) policies: &'a Policies,
     pub(super) request: &'a Request<'r>,
     pub(super) plan: &'a Plan<'p>,
-    pub(super) charges: &'a Charges,
+    pub(super) items: &'a Items,
 }
 
 impl Limiter {
@@ -34,8 +34,8 @@ impl Limiter {
         decisions: &[Decision],
         statuses: &mut Statuses,
     ) {
-        let Decided { domain, policies, request, plan, charges } = decided;
-        let descriptors = request.descriptors.iter().zip(&plan.descriptors).zip(&charges.items);
+        let Decided { domain, policies, request, plan, items } = decided;
+        let descriptors = request.descriptors.iter().zip(&plan.descriptors).zip(*items);
         for ((descriptor, planned), items) in descriptors {
             let decisions = decisions.get(items.clone()).unwrap_or_default();
             let reported = Reported::of(planned.limits().zip(decisions));

@@ -17,7 +17,7 @@ pub use request::{Descriptor, Override, Request};
 pub use response::{Code, DecidedBy, Response, Status, StatusLimit};
 
 use crate::rules::{Domain, RuleSet};
-use crate::store::{Decisions, Store};
+use crate::store::{Decisions, Store, StoreError};
 use crate::telemetry::Metrics;
 use arc_swap::ArcSwapOption;
 use charges::Charges;
@@ -63,6 +63,9 @@ pub enum Error {
     /// An override's window is longer than a year.
     #[error("the window of a limit override must be at most a year")]
     OverrideTooLong,
+    /// The store could not decide.
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 impl Limiter {
@@ -109,13 +112,16 @@ impl Limiter {
     ) -> Result<(), Error> {
         let mut plan = Plan::default();
         plan.fill(&policies.rules, domain, request)?;
-        let charges = Charges::of(domain, request, &plan, self.options);
-        let decisions = if charges.batch.items.is_empty() {
+        let spans_tags = self.store.spans_tags();
+        let Charges { batch, items } =
+            Charges::of(domain, request, &plan, self.options, spans_tags);
+        let decisions: Decisions = if batch.items.is_empty() {
             Decisions::new()
         } else {
-            self.store.decide(&charges.batch).await
+            let outcomes = self.store.decide(&Arc::new(batch), None).await;
+            outcomes.into_iter().collect::<Result<_, _>>()?
         };
-        let decided = Decided { domain, policies, request, plan: &plan, charges: &charges };
+        let decided = Decided { domain, policies, request, plan: &plan, items: &items };
         self.combine(&decided, &decisions, statuses);
         Ok(())
     }

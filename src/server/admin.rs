@@ -3,6 +3,7 @@
 use super::entries::Entries;
 use crate::limiter::{BucketView, Limiter, dump};
 use crate::settings::LogLevel;
+use crate::store::StoreError;
 use crate::telemetry::logging::LevelSwitch;
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
@@ -93,7 +94,13 @@ async fn reset(State(admin): State<Admin>, Query(query): Query<BucketQuery>) -> 
     }
 }
 
-fn buckets(views: Vec<BucketView>) -> Response {
+fn buckets(views: Result<Vec<BucketView>, StoreError>) -> Response {
+    let views = match views {
+        Ok(views) => views,
+        Err(error) => {
+            return (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response();
+        }
+    };
     if views.is_empty() {
         return (StatusCode::NOT_FOUND, "no limit applies to these entries\n").into_response();
     }

@@ -67,11 +67,12 @@ impl Scrapes {
     }
 
     fn render(&self) -> String {
-        let Store::Memory(memory) = self.limiter.store();
-        self.metrics.store_observed(StoreFacts {
-            live_buckets: u64::try_from(memory.live_buckets()).unwrap_or(u64::MAX),
-            evictions: memory.evictions(),
-        });
+        if let Store::Memory(memory) = self.limiter.store() {
+            self.metrics.store_observed(StoreFacts {
+                live_buckets: u64::try_from(memory.live_buckets()).unwrap_or(u64::MAX),
+                evictions: memory.evictions(),
+            });
+        }
         self.metrics.render()
     }
 }

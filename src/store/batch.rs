@@ -1,5 +1,6 @@
 //! What one request asks of a store.
 
+use super::StoreError;
 use crate::algorithm::{Charge, Decision, Limit};
 use crate::rules::KeyRange;
 use smallvec::SmallVec;
@@ -41,6 +42,9 @@ pub struct BatchMember {
     pub items: Range<usize>,
 }
 
+/// What became of each item of a batch, in its order.
+pub type Outcomes = SmallVec<[Result<Decision, StoreError>; 4]>;
+
 /// One decision per item of the batch, in its order.
 pub type Decisions = SmallVec<[Decision; 4]>;
 
@@ -53,6 +57,18 @@ impl Batch {
     /// The hash tag of an item.
     pub fn tag(&self, item: &BatchItem) -> &str {
         self.keys.get(item.key.tag.clone()).unwrap_or_default()
+    }
+
+    /// A batch that does nothing but peek at an item's bucket.
+    #[must_use]
+    pub fn peek(&self, item: &BatchItem) -> Self {
+        let member = BatchMember { charge: Charge::Peek, votes: false, items: 0..1 };
+        Self {
+            keys: self.keys.clone(),
+            items: SmallVec::from_iter([item.clone()]),
+            members: SmallVec::from_iter([member]),
+            groups: std::iter::once(0..1).collect(),
+        }
     }
 
     /// The members of a group and the items of all of them.

@@ -1,41 +1,67 @@
 //! Where buckets live. Stores report what they cannot do, they never allow.
 
 mod batch;
+mod error;
 mod memory;
+mod redis;
 
-pub use batch::{Batch, BatchItem, BatchMember, Decisions};
+pub use batch::{Batch, BatchItem, BatchMember, Decisions, Outcomes};
+pub use error::StoreError;
 pub use memory::{MemoryConfig, MemoryStore};
+pub use redis::{
+    Address, Credentials, KeySecret, Misconfigured, NoAddress, OpTimeout, RedisConfig,
+    RedisServers, RedisState, RedisStore, TlsFiles, Topology,
+};
 
 use crate::algorithm::Decision;
+use std::sync::Arc;
+use tokio::time::Instant;
 
 /// A store.
 #[derive(Debug)]
 pub enum Store {
     /// In this process.
     Memory(MemoryStore),
+    /// In Redis.
+    Redis(RedisStore),
 }
 
-#[expect(clippy::unused_async, reason = "stores outside this process wait")]
 impl Store {
-    /// Decides a batch: one decision per item, in its order.
-    pub async fn decide(&self, batch: &Batch) -> Decisions {
+    /// Decides a batch: one outcome per item, in its order. `gives_up` is when the caller does.
+    pub async fn decide(&self, batch: &Arc<Batch>, gives_up: Option<Instant>) -> Outcomes {
         match self {
-            Self::Memory(memory) => memory.decide(batch),
+            Self::Memory(memory) => memory.decide(batch).into_iter().map(Ok).collect(),
+            Self::Redis(redis) => redis.decide(batch, gives_up).await,
         }
     }
 
     /// What a peek at an item's bucket would be answered, if there is one. Changes nothing, not
-    /// even when the bucket was last used.
-    pub async fn inspect(&self, batch: &Batch, item: &BatchItem) -> Option<Decision> {
+    /// even when the bucket was last used. The batch holds nothing but its descriptor.
+    pub async fn inspect(
+        &self,
+        batch: &Batch,
+        item: &BatchItem,
+    ) -> Result<Option<Decision>, StoreError> {
         match self {
-            Self::Memory(memory) => memory.inspect(batch, item),
+            Self::Memory(memory) => Ok(memory.inspect(batch, item)),
+            Self::Redis(redis) => redis.inspect(batch, item).await,
         }
     }
 
-    /// Forgets an item's bucket. Says whether there was one.
-    pub async fn reset(&self, batch: &Batch, item: &BatchItem) -> bool {
+    /// Forgets an item's bucket. Says whether there was one. The batch holds nothing but its
+    /// descriptor.
+    pub async fn reset(&self, batch: &Batch, item: &BatchItem) -> Result<bool, StoreError> {
         match self {
-            Self::Memory(memory) => memory.reset(batch, item),
+            Self::Memory(memory) => Ok(memory.reset(batch, item)),
+            Self::Redis(redis) => redis.reset(batch, item).await,
+        }
+    }
+
+    /// Whether charges of several hash tags can be decided atomically.
+    pub fn spans_tags(&self) -> bool {
+        match self {
+            Self::Memory(_) => true,
+            Self::Redis(redis) => redis.spans_tags(),
         }
     }
 }

@@ -85,7 +85,9 @@ impl From<Error> for tonic::Status {
                 | limiter::Error::NoDescriptors
                 | limiter::Error::OverrideTooLong,
             ) => Self::invalid_argument(text),
-            Error::Limiter(limiter::Error::NoPolicies) => Self::unavailable(text),
+            Error::Limiter(limiter::Error::NoPolicies | limiter::Error::Store(_)) => {
+                Self::unavailable(text)
+            }
         }
     }
 }

@@ -81,7 +81,7 @@ fn a_changed_limit_takes_effect_at_once_and_keeps_the_count_br_067() {
         assert_eq!(house.passes(&of("k=a"), 1), "+", "{algorithm:?}");
         house.install([with(2)]);
         let entries = of("k=a").entries;
-        let view = at_once(house.limiter.inspect("d", &entries)).remove(0);
+        let view = at_once(house.limiter.inspect("d", &entries)).unwrap().remove(0);
         assert!(view.used <= 2 && view.remaining <= 2, "{view:?}");
         assert_eq!(view.limit.requests, 2, "{algorithm:?}");
     }

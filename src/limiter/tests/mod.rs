@@ -111,7 +111,7 @@ impl House {
     /// Hits that a bucket holds now.
     fn used(&self, entries: &str) -> Vec<u64> {
         let entries = of(entries).entries;
-        let views = at_once(self.limiter.inspect("d", &entries));
+        let views = at_once(self.limiter.inspect("d", &entries)).unwrap();
         views.iter().map(|view| view.used).collect()
     }
 

@@ -1,0 +1,229 @@
+//! One connection to a server and the queue before it, with one batch of calls under way at most.
+//!
+//! What arrives meanwhile goes together into the next batch, so charges of one tag are decided in
+//! the order of their arrival, and an idle lane adds no delay.
+
+use super::exchange::{self, Verdict};
+use super::fault::ConnectError;
+use super::fleet::Fleet;
+use super::link::Link;
+use super::node::NodeState;
+use super::pending::{Pending, failed};
+use crate::store::StoreError;
+use redis::aio::MultiplexedConnection;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+/// A connection and its queue.
+#[derive(Debug)]
+pub(super) struct Lane {
+    fleet: Arc<Fleet>,
+    node: Arc<NodeState>,
+    index: usize,
+    queue: UnboundedReceiver<Pending>,
+    stop: CancellationToken,
+    /// Since when the connection has answered nothing, though asked.
+    silent_since: Option<Instant>,
+}
+
+/// Most units in a batch.
+const MAX_UNITS: usize = 64;
+
+/// Charges wait so long for a connection that is being opened; then they are told that there is
+/// none.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Pauses between attempts to connect: the first, and the longest.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
+
+/// A connection that is silent so long while others to its server are not is replaced.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// A server that has not answered within this may yet be well.
+const SOON: Duration = Duration::from_millis(5);
+
+impl Lane {
+    pub(super) fn new(
+        fleet: Arc<Fleet>,
+        node: Arc<NodeState>,
+        index: usize,
+        queue: UnboundedReceiver<Pending>,
+        stop: CancellationToken,
+    ) -> Self {
+        Self { fleet, node, index, queue, stop, silent_since: None }
+    }
+
+    /// Connects and serves until it is stopped.
+    pub(super) async fn run(mut self) {
+        while let Some(link) = self.connect().await {
+            let stop = self.stop.clone();
+            self.show(Some(Arc::clone(&link)));
+            stop.run_until_cancelled(self.serve(&link)).await;
+            self.show(None);
+            link.close();
+        }
+        self.queue.close();
+        while let Ok(pending) = self.queue.try_recv() {
+            pending.fail(StoreError::Unreachable);
+        }
+    }
+
+    fn show(&self, link: Option<Arc<Link>>) {
+        if let Some(place) = self.node.links.get(self.index) {
+            place.store(link);
+        }
+    }
+
+    /// Opens a connection, however often it takes; `None` when stopped.
+    async fn connect(&mut self) -> Option<Arc<Link>> {
+        let mut pause = BACKOFF.0;
+        loop {
+            match self.attempt().await? {
+                Ok(link) => {
+                    self.silent_since = None;
+                    self.fleet.health.connected();
+                    self.node.recovered();
+                    return Some(link);
+                }
+                Err(error) => {
+                    self.fleet.health.not_connected(&error);
+                    self.fleet.doubt();
+                    self.node.failed();
+                    let jittered = pause.mul_f64(0.5 + fastrand::f64() / 2.0);
+                    self.refuse_during(sleep(jittered), error.error).await?;
+                    pause = (pause * 2).min(BACKOFF.1);
+                }
+            }
+        }
+    }
+
+    /// One attempt. Charges wait for it, though not for long.
+    async fn attempt(&mut self) -> Option<Result<Arc<Link>, ConnectError>> {
+        let fleet = Arc::clone(&self.fleet);
+        let node = Arc::clone(&self.node);
+        let mut opening = pin!(fleet.connector.open(&node.address, fleet.expects));
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => return None,
+            opened = &mut opening => return Some(opened),
+            () = sleep(PATIENCE) => node.failed(),
+        }
+        self.refuse_during(opening, StoreError::Unreachable).await
+    }
+
+    /// Answers charges with an error until something has happened; `None` when stopped.
+    async fn refuse_during<T>(
+        &mut self,
+        happening: impl Future<Output = T>,
+        error: StoreError,
+    ) -> Option<T> {
+        let mut happening = pin!(happening);
+        loop {
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return None,
+                happened = &mut happening => return Some(happened),
+                pending = self.queue.recv() => pending?.fail(error),
+            }
+        }
+    }
+
+    /// Makes calls until the connection ends.
+    async fn serve(&mut self, link: &Link) {
+        let mut connection = link.connection();
+        let mut closed = pin!(link.closed());
+        let mut waiting = Vec::with_capacity(MAX_UNITS);
+        loop {
+            let n = tokio::select! {
+                biased;
+                () = &mut closed => return,
+                n = self.queue.recv_many(&mut waiting, MAX_UNITS) => n,
+            };
+            if n == 0 {
+                return;
+            }
+            self.drop_unwanted(&mut waiting);
+            if !waiting.is_empty() {
+                self.decide(link, &mut connection, &mut waiting).await;
+            }
+        }
+    }
+
+    /// Removes what nobody waits for any more, and everything while the server is known to fail.
+    fn drop_unwanted(&self, waiting: &mut Vec<Pending>) {
+        if self.node.breaker.is_open() {
+            waiting.drain(..).for_each(|pending| pending.fail(StoreError::BreakerOpen));
+        }
+        let now = Instant::now();
+        waiting.retain(|pending| pending.is_wanted(now));
+    }
+
+    /// Has everything decided that waits, and deals out the answers.
+    async fn decide(
+        &mut self,
+        link: &Link,
+        connection: &mut MultiplexedConnection,
+        waiting: &mut Vec<Pending>,
+    ) {
+        exchange::order(waiting, self.fleet.is_clustered());
+        let (units, waiters): (Vec<_>, Vec<_>) =
+            waiting.drain(..).map(|pending| (pending.unit, pending.waiter)).unzip();
+        let sent = Instant::now();
+        let verdicts =
+            exchange::decide(connection, &self.fleet, &self.node.address, &units, &waiters).await;
+        self.note(link, &verdicts, sent.elapsed());
+        let mut pending =
+            units.into_iter().zip(waiters).map(|(unit, waiter)| Pending { unit, waiter });
+        for (n_units, verdict) in verdicts {
+            let pending = pending.by_ref().take(n_units);
+            match verdict {
+                Verdict::Decided(outcomes) => {
+                    pending.zip(outcomes).for_each(|(one, outcome)| one.waiter.answer(outcome));
+                }
+                Verdict::Failed(error) => pending.for_each(|one| {
+                    let outcomes = failed(one.unit.n_items(), error);
+                    one.waiter.answer(outcomes);
+                }),
+                Verdict::Redirected(to) => pending.for_each(|one| self.fleet.redirect(one, &to)),
+            }
+        }
+    }
+
+    /// Draws the conclusions: for the breaker, the connection, the topology and the log.
+    fn note(&mut self, link: &Link, verdicts: &[(usize, Verdict)], waited: Duration) {
+        for error in verdicts.iter().filter_map(|(_, verdict)| verdict.error()) {
+            self.node.complain(error);
+            if matches!(error, StoreError::ReadOnly | StoreError::Unreachable) {
+                link.close();
+                self.fleet.doubt();
+            } else if error == StoreError::ClusterDown {
+                self.fleet.doubt();
+            }
+        }
+        let first = verdicts.first().and_then(|(_, verdict)| verdict.error());
+        match first {
+            // Callers that give up so soon say nothing about the server.
+            Some(StoreError::Timeout) if waited < SOON => {}
+            Some(StoreError::Timeout) => self.unanswered(link),
+            Some(StoreError::Unreachable | StoreError::Loading | StoreError::Busy) => {
+                self.node.failed();
+            }
+            _ => {
+                self.silent_since = None;
+                self.node.answered();
+            }
+        }
+    }
+
+    fn unanswered(&mut self, link: &Link) {
+        self.node.failed();
+        let since = *self.silent_since.get_or_insert_with(Instant::now);
+        if since.elapsed() >= SILENCE && self.node.last_answer() > since {
+            link.close();
+        }
+    }
+}

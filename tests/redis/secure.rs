@@ -1,0 +1,165 @@
+//! TLS, users, and credentials that change.
+
+use crate::house::{House, config, limit, patient, servers, single};
+use crate::support::eventually;
+use crate::support::redis::Redis;
+use rcgen::{BasicConstraints, Certificate, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use std::fs;
+use std::path::PathBuf;
+use tempfile::TempDir;
+use tidegate::store::{Address, Credentials, RedisServers, TlsFiles, Topology};
+
+/// An authority and what it vouches for, as files.
+struct Authority {
+    folder: TempDir,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.distinguished_name.push(DnType::CommonName, "authority");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        fs::write(folder.path().join("ca.pem"), certificate.pem()).unwrap();
+        Self { folder, issuer: Issuer::new(params, key) }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Issues `<name>.pem` and `<name>.key` for a host.
+    fn issue(&self, name: &str, host: &str) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec![host.to_owned()]).unwrap();
+        params.distinguished_name.push(DnType::CommonName, host);
+        let certificate: Certificate = params.signed_by(&key, &self.issuer).unwrap();
+        let files = (self.file(&format!("{name}.pem")), self.file(&format!("{name}.key")));
+        fs::write(&files.0, certificate.pem()).unwrap();
+        fs::write(&files.1, key.serialize_pem()).unwrap();
+        (files.0.display().to_string(), files.1.display().to_string())
+    }
+
+    /// A server that speaks TLS with a certificate for a host.
+    async fn server(&self, host: &str, wants_ours: bool) -> Redis {
+        let (cert, key) = self.issue("server", host);
+        let ca = self.file("ca.pem").display().to_string();
+        let wants_ours = if wants_ours { "yes" } else { "no" };
+        Redis::start_tls(&[
+            "--tls-cert-file",
+            &cert,
+            "--tls-key-file",
+            &key,
+            "--tls-ca-cert-file",
+            &ca,
+            "--tls-auth-clients",
+            wants_ours,
+        ])
+        .await
+    }
+
+    fn trusted(&self) -> TlsFiles {
+        TlsFiles { ca: Some(self.file("ca.pem")), ..TlsFiles::default() }
+    }
+}
+
+/// A server by the name `localhost`, with TLS.
+fn encrypted(redis: &Redis, tls: TlsFiles) -> RedisServers {
+    let topology = Topology::Single(Address::tcp("localhost", redis.port));
+    RedisServers { tls: Some(tls), ..servers(topology) }
+}
+
+#[tokio::test]
+async fn a_trusted_certificate_lets_us_in() {
+    let authority = Authority::new();
+    let redis = authority.server("localhost", false).await;
+    let house = House::open(patient(encrypted(&redis, authority.trusted()))).await;
+    assert!(house.take("a", limit(5)).await.unwrap().allowed);
+}
+
+#[tokio::test]
+async fn our_certificate_is_shown_if_it_is_wanted() {
+    let authority = Authority::new();
+    let redis = authority.server("localhost", true).await;
+    let without = House::start(config(encrypted(&redis, authority.trusted())));
+    let complaint = without.complaint().await;
+    assert!(complaint.starts_with("REDIS_TLS_CLIENT_CERT: "), "{complaint}");
+    let (cert, key) = authority.issue("client", "client");
+    let tls = TlsFiles {
+        client_cert: Some(cert.into()),
+        client_key: Some(key.into()),
+        ..authority.trusted()
+    };
+    let house = House::open(patient(encrypted(&redis, tls))).await;
+    assert!(house.take("a", limit(5)).await.unwrap().allowed);
+}
+
+#[tokio::test]
+async fn an_authority_that_we_do_not_trust_is_named() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    let redis = authority.server("localhost", false).await;
+    let complaint = House::start(config(encrypted(&redis, other.trusted()))).complaint().await;
+    assert!(complaint.starts_with("REDIS_TLS_CACERT: "), "{complaint}");
+}
+
+#[tokio::test]
+async fn a_certificate_for_another_host_is_refused_unless_that_is_wished() {
+    let authority = Authority::new();
+    let redis = authority.server("elsewhere", false).await;
+    let complaint = House::start(config(encrypted(&redis, authority.trusted()))).complaint().await;
+    assert!(complaint.starts_with("REDIS_TLS_SKIP_HOSTNAME_VERIFICATION: "), "{complaint}");
+    let tls = TlsFiles { skip_hostname_verification: true, ..authority.trusted() };
+    let house = House::open(patient(encrypted(&redis, tls))).await;
+    assert!(house.take("a", limit(5)).await.unwrap().allowed);
+    let other = Authority::new();
+    let tls = TlsFiles { skip_hostname_verification: true, ..other.trusted() };
+    let complaint = House::start(config(encrypted(&redis, tls))).complaint().await;
+    assert!(complaint.starts_with("REDIS_TLS_CACERT: "), "{complaint}");
+}
+
+#[tokio::test]
+async fn plain_spoken_to_tls_and_tls_to_plain_are_named() {
+    let authority = Authority::new();
+    let redis = authority.server("localhost", false).await;
+    let complaint = House::start(config(single(&redis))).complaint().await;
+    assert_eq!(complaint, format!("REDIS_TLS: {} speaks TLS", redis.address()));
+    let plain = Redis::start().await;
+    let complaint = House::start(config(encrypted(&plain, authority.trusted()))).complaint().await;
+    assert!(complaint.starts_with("REDIS_TLS: "), "{complaint}");
+    assert!(complaint.contains("does not speak TLS"), "{complaint}");
+}
+
+#[tokio::test]
+async fn credentials_that_change_are_taken_up_without_a_pause() {
+    let redis = Redis::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("auth");
+    fs::write(&file, "tide:one\n").unwrap();
+    let user = ["ACL", "SETUSER", "tide", "on", ">one", "~tg:*", "+@all"];
+    let _: String = redis.ask(&user).await;
+    let house =
+        House::open(patient(RedisServers { auth_file: Some(file.clone()), ..single(&redis) }))
+            .await;
+    let auths = redis.calls("auth").await;
+    let _: String = redis.ask(&["ACL", "SETUSER", "tide", ">two", "<one"]).await;
+    fs::write(&file, "tide:two\n").unwrap();
+    eventually("four connections that log in anew", async || {
+        house.take("a", limit(100_000)).await.unwrap();
+        (redis.calls("auth").await >= auths + 4).then_some(())
+    })
+    .await;
+    // Whatever connects from now on has the new password.
+    let _: i64 = redis.ask(&["CLIENT", "KILL", "USER", "tide"]).await;
+    house.decides().await;
+}
+
+#[tokio::test]
+async fn a_wrong_user_is_named() {
+    let redis = Redis::start().await;
+    let auth = Credentials::parse("nobody:pass");
+    let complaint = House::start(config(RedisServers { auth, ..single(&redis) })).complaint().await;
+    assert!(complaint.starts_with("REDIS_AUTH: "), "{complaint}");
+}
