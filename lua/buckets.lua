@@ -11,23 +11,31 @@ end
 local extra_ms = 1001 + ARGV[2] -- a key outlives what it holds by a second, rounded up
 local request = ARGV[3]
 
-local function load(bucket, kind)
-  if kind[2] then
-    local stored = redis.pcall('GET', KEYS[bucket])
-    return type(stored) == 'string' and { unpack_struct(kind[2], stored) } or stored
+-- The state of a bucket, false if it has none, or {err = …}.
+local function load(key, kind)
+  local format = kind[2]
+  if not format then
+    return kind[3](key)
   end
-  return kind[3](KEYS[bucket])
+  local stored = redis.pcall('GET', key)
+  if type(stored) == 'string' then
+    if #stored ~= kind[3] then
+      return { err = 'WRONGTYPE not the state of a bucket' }
+    end
+    return { unpack_struct(format, stored) }
+  end
+  return stored
 end
 
 -- Keeps a state for `ttl` microseconds; answers the error if that failed.
-local function store(bucket, kind, state, ttl)
+local function store(key, kind, state, ttl)
   ttl = min(ttl, MAX)
   local px = (ttl - ttl % 1000) / 1000 + extra_ms
   local written
   if kind[2] then
-    written = redis.pcall('SET', KEYS[bucket], pack(kind[2], unpack(state)), 'PX', px)
+    written = redis.pcall('SET', key, pack(kind[2], state[1], state[2], state[3]), 'PX', px)
   else
-    written = kind[4](KEYS[bucket], state, px)
+    written = kind[4](key, state, px)
   end
   return type(written) == 'table' and written.err or nil
 end

@@ -43,4 +43,4 @@ local function fixed_window(state, L, W, first_hit, count_denied, charge, hits, 
   return state, allowed, max(0, L - used), wait, reset, before, used
 end
 
-algorithms[1] = { fixed_window, '>I7I7' }
+algorithms[1] = { fixed_window, '>I7I7', 14 }

@@ -115,7 +115,7 @@ local function read_item(at)
   item.post_paid = flags >= 2
   if kinds[item.bucket] == nil then
     local kind = algorithms[number]
-    local state = load(item.bucket, kind)
+    local state = load(KEYS[item.bucket], kind)
     if state and state.err then
       errors[item.bucket] = state.err
     end
@@ -164,7 +164,7 @@ end
 for bucket = 1, #KEYS do
   local state = states[bucket]
   if state ~= originals[bucket] then
-    errors[bucket] = store(bucket, kinds[bucket], state, ttls[state])
+    errors[bucket] = store(KEYS[bucket], kinds[bucket], state, ttls[state])
   end
 end
 

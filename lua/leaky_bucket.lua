@@ -62,4 +62,4 @@ local function leaky_bucket(state, L, W, B, count_denied, charge, hits, now)
   return state, allowed, after, wait, reset, B - before, B - after
 end
 
-algorithms[5] = { leaky_bucket, '>I5I6I7' }
+algorithms[5] = { leaky_bucket, '>I5I6I7', 18 }

@@ -11,7 +11,7 @@ local MAX_STORED = 17179869184 -- 2^34: most hits that a sliding counter or a bu
 
 local max, min, unpack_struct, pack = math.max, math.min, struct.unpack, struct.pack
 
--- By number: {decide, format} if the state is one packed string, else {decide, nil, load, store}.
+-- By number: {decide, format, size} if the state is one packed string, else {decide, nil, load, store}.
 -- decide(state, L, W, B, count_denied, charge, hits, now) answers state, allowed, remaining, wait, reset,
 -- before, after. A state that must be stored comes back as a new table; tables of state never change.
 local algorithms = {}

@@ -4,14 +4,14 @@
 -- stored), or `!` and the error that the bucket met.
 
 local answer, at = {}, 1
-for bucket = 1, #KEYS do
+for bucket, key in ipairs(KEYS) do
   local number, n_charges
   number, n_charges, at = unpack_struct('>BI2', request, at)
   local kind = algorithms[number]
   local decide = kind[1]
-  local state = load(bucket, kind)
+  local state = load(key, kind)
   local problem, ttl = state and state.err, nil
-  local rows = ''
+  local rows
   for _ = 1, n_charges do
     local charge, hits, count_denied, L, W, B
     charge, hits, count_denied, L, W, B, at = unpack_struct('>BI7BI4I6I4', request, at)
@@ -22,11 +22,12 @@ for bucket = 1, #KEYS do
       if changed ~= state then
         state, ttl, flags = changed, changed.ttl or reset, flags + 2
       end
-      rows = rows .. pack('>BI7I7I7I7I7', flags, remaining, min(wait, NONE), min(reset, MAX), before, after)
+      local row = pack('>BI7I7I7I7I7', flags, remaining, min(wait, NONE), min(reset, MAX), before, after)
+      rows = rows and rows .. row or row
     end
   end
   if ttl then
-    problem = store(bucket, kind, state, ttl)
+    problem = store(key, kind, state, ttl)
   end
   answer[bucket] = problem and '!' .. problem or rows
 end

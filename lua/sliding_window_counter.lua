@@ -63,4 +63,4 @@ local function sliding_window_counter(state, L, W, _, count_denied, charge, hits
   return state, allowed, max(0, L - after), wait, reset, min(L, before), min(L, after)
 end
 
-algorithms[3] = { sliding_window_counter, '>I5I5I5' }
+algorithms[3] = { sliding_window_counter, '>I5I5I5', 15 }

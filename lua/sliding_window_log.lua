@@ -3,7 +3,8 @@
 -- One sorted set: scores are times, members are {total, weight}: the sum of all hits ever recorded up to and
 -- with this entry (modulo 2^53: only differences count), and its own. So sums and waits come from ranks.
 -- State: {stored, low, high, tail}: the stored entries of ranks low..high-1, then those of `tail`, which are
--- not stored yet; `ttl` is how long a written one must be kept. `stored` is {key, size, seen}, `seen` remembers entries that were read.
+-- not stored yet; `ttl` is how long a written one must be kept. `stored` is {key, size, seen}; `seen` remembers
+-- the entries that were read.
 
 local function plus(total, hits)
   if total > MAX - hits then

@@ -56,4 +56,4 @@ local function token_bucket(state, L, W, B, count_denied, charge, hits, now)
   return state, allowed, after, wait, reset, B - before, B - after
 end
 
-algorithms[4] = { token_bucket, '>i5I6I7' }
+algorithms[4] = { token_bucket, '>i5I6I7', 18 }

@@ -31,6 +31,7 @@ pub(super) struct Call<'u> {
 }
 
 type Part = SmallVec<[(usize, usize); 2]>;
+type Charges = SmallVec<[(Charge, Limit); 1]>;
 
 const ROW: usize = 36;
 const NO_WAIT: u64 = 1 << 53;
@@ -55,14 +56,14 @@ impl<'u> Call<'u> {
 
     fn pack_singles(&mut self, units: &'u [Unit]) {
         let mut buckets: AHashMap<&'u str, usize> = AHashMap::with_capacity(units.len());
-        let mut charges: Vec<(Algorithm, SmallVec<[(Charge, Limit); 1]>)> = Vec::new();
+        let mut charges: Vec<(Algorithm, Charges)> = Vec::new();
         for (u, unit) in units.iter().enumerate() {
             for (i, (charge, item)) in unit.singles().enumerate() {
                 let key = unit.batch.key(item);
                 let bucket = *buckets.entry(key).or_insert_with(|| {
                     self.keys.push(key);
                     self.parts.push(Part::new());
-                    charges.push((item.limit.algorithm, SmallVec::new()));
+                    charges.push((item.limit.algorithm, Charges::new()));
                     self.keys.len() - 1
                 });
                 if let (Some(part), Some((_, charges))) =

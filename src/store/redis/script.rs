@@ -49,9 +49,10 @@ impl Needs {
                 .map(file),
         );
         files.push(include_str!("../../../lua/buckets.lua"));
-        files.push(match self.groups {
-            true => include_str!("../../../lua/group.lua"),
-            false => include_str!("../../../lua/single.lua"),
+        files.push(if self.groups {
+            include_str!("../../../lua/group.lua")
+        } else {
+            include_str!("../../../lua/single.lua")
         });
         files.concat()
     }
