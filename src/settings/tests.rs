@@ -274,7 +274,20 @@ fn what_redis_cannot_be_reached_with_is_named_and_no_secret_shown() {
         ("KEY_FORMAT", "hashed"),
         ("EXPIRATION_JITTER_MAX_SECONDS", "5s"),
         ("MAX_IN_FLIGHT", "0"),
-    ]), @"");
+    ]), @r"
+    the settings are faulty
+      REDIS_POOL_ON_EMPTY_BEHAVIOR: found `create`, expected `WAIT`
+      REDIS_TYPE/--redis-type: found `ring`, expected `single`, `sentinel` or `cluster`
+      REDIS_TLS/--redis-tls: found `maybe`, expected `true` or `false`
+      REDIS_POOL_SIZE/--redis-pool-size: found `0`, expected a whole number of at least 1
+      REDIS_TIMEOUT/--redis-timeout: found `0s`, expected a duration longer than 0
+      REDIS_OP_TIMEOUT/--redis-op-timeout: found `soon`, expected `auto` or a duration such as `50ms`
+      REDIS_PERSECOND_URL/--redis-persecond-url: unset, and REDIS_PERSECOND/--redis-persecond needs it
+      MAX_IN_FLIGHT/--max-in-flight: found `0`, expected a whole number of at least 1
+      CACHE_KEY_PREFIX/--cache-key-prefix: found `{a}`, expected no brace, which would choose the hash slot
+      EXPIRATION_JITTER_MAX_SECONDS/--expiration-jitter-max-seconds: found `5s`, expected a whole number of seconds
+      KEY_SECRET_FILE/--key-secret-file: unset, expected a file: KEY_FORMAT=hashed needs one
+    ");
     let text = faults(&[("REDIS_URL", "redis://me:hunter2@redis:port")]);
     assert!(text.contains("redis://*****@redis:port") && !text.contains("hunter2"), "{text}");
 }

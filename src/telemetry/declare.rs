@@ -135,7 +135,7 @@ impl Declare {
     pub(super) fn store_errors(&self) -> IntCounterVec {
         self.counters(
             "tidegate_store_errors_total",
-            "Such that were not decided; without a node: none was found to ask.",
+            "Requests that Redis did not decide; without a node: none was found to ask.",
             &["node", "reason"],
         )
     }
