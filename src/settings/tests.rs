@@ -179,7 +179,7 @@ fn readiness_without_domains_can_be_forced_but_not_against_the_wish_for_one() {
     assert!(!ready(&[needs_one]));
 }
 
-fn redis(variables: &[(&str, &str)]) -> servers::RedisConfig {
+fn redis(variables: &[(&str, &str)]) -> RedisConfig {
     match read(&[], variables).unwrap().store.backend {
         Backend::Redis(config) => *config,
         Backend::Memory => panic!("memory"),
