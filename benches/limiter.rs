@@ -37,7 +37,7 @@ fn decide(criterion: &mut Criterion) {
         };
         let request = Request { domain: "edge", descriptors: vec![asked; n].into() };
         group.bench_function(name, |bencher| {
-            bencher.iter(|| at_once(limiter.decide(black_box(&request))).unwrap().code);
+            bencher.iter(|| at_once(limiter.decide(black_box(&request), None)).unwrap().code);
         });
     }
     group.finish();

@@ -71,7 +71,7 @@ async fn settings_that_are_faulty_are_all_named_and_nothing_starts() {
         ("PORT", "http"),
         ("SHADOW_MODE", ""),
         ("MEMORY_MAX_BUCKETS", "0"),
-        ("REDIS_URL", "redis:6379"),
+        ("REDIS_AUTH", "secret"),
     ])
     .await;
     assert_eq!(code, Some(1), "{log}");

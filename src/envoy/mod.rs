@@ -12,6 +12,7 @@ mod respond;
 #[cfg(test)]
 mod sample;
 mod service;
+mod timeout;
 
 pub use convert::Invalid;
 pub use headers::{InvalidHeaderName, LimitHeaders};

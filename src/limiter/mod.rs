@@ -25,6 +25,7 @@ use combine::Decided;
 use plan::Plan;
 use response::Statuses;
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// Answers requests from the policies that are loaded now.
 #[derive(Debug)]
@@ -89,13 +90,18 @@ impl Limiter {
         &self.store
     }
 
-    /// Answers a request. All of it by the policies that are in force when it arrives.
-    pub async fn decide(&self, request: &Request<'_>) -> Result<Response, Error> {
+    /// Answers a request. All of it by the policies that are in force when it arrives. `gives_up`
+    /// is when the caller does.
+    pub async fn decide(
+        &self,
+        request: &Request<'_>,
+        gives_up: Option<Instant>,
+    ) -> Result<Response, Error> {
         request.check()?;
         let policies = self.policies.load_full().ok_or(Error::NoPolicies)?;
         let mut statuses = Statuses::new();
         if let Some(domain) = policies.rules.domains.get(request.domain) {
-            self.decide_in(domain, &policies, request, &mut statuses).await?;
+            self.decide_in(domain, &policies, request, gives_up, &mut statuses).await?;
         } else {
             self.metrics.unknown_domain_requests.inc();
             statuses.extend(request.descriptors.iter().map(|_| Status::NO_LIMIT));
@@ -108,6 +114,7 @@ impl Limiter {
         domain: &Domain,
         policies: &Policies,
         request: &Request<'_>,
+        gives_up: Option<Instant>,
         statuses: &mut Statuses,
     ) -> Result<(), Error> {
         let mut plan = Plan::default();
@@ -118,7 +125,7 @@ impl Limiter {
         let decisions: Decisions = if batch.items.is_empty() {
             Decisions::new()
         } else {
-            let outcomes = self.store.decide(&Arc::new(batch), None).await;
+            let outcomes = self.store.decide(&Arc::new(batch), gives_up).await;
             outcomes.into_iter().collect::<Result<_, _>>()?
         };
         let decided = Decided { domain, policies, request, plan: &plan, items: &items };

@@ -3,6 +3,7 @@
 use super::bind::Listeners;
 use super::example::Example;
 use crate::limiter::Limiter;
+use crate::settings::servers::{RedisConfig, Topology};
 use crate::settings::{Backend, Listen, StoreSettings};
 
 pub(super) fn listeners(listeners: &Listeners, listen: &Listen) {
@@ -17,15 +18,34 @@ pub(super) fn listeners(listeners: &Listeners, listen: &Listen) {
     }
 }
 
-pub(super) fn store(store: &StoreSettings) {
-    match store.backend {
+pub(super) fn store(store: &StoreSettings, stop_when_over_limit: bool) {
+    match &store.backend {
         Backend::Memory => tracing::info!(
             max_buckets = store.memory_max_buckets,
             "store: this process's memory; other processes count for themselves"
         ),
+        Backend::Redis(redis) => shared(redis, stop_when_over_limit),
     }
-    if let Some(warning) = store.warning {
+    for warning in &store.warnings {
         tracing::warn!("store: {warning}");
+    }
+}
+
+fn shared(config: &RedisConfig, stop_when_over_limit: bool) {
+    tracing::info!(redis = %config.servers.topology, "store: Redis, shared by all that use it");
+    if let Some(per_second) = &config.per_second {
+        tracing::info!(
+            redis = %per_second.topology,
+            "store: a Redis for limits per second; what is decided together is so in each of the two"
+        );
+    }
+    let all = std::iter::once(&config.servers).chain(&config.per_second);
+    let clustered = all.into_iter().any(|one| matches!(one.topology, Topology::Cluster { .. }));
+    if stop_when_over_limit && clustered {
+        tracing::warn!(
+            "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: in a cluster it holds only for descriptors of \
+             one hash tag; hash_tag in the policies ties them"
+        );
     }
 }
 

@@ -15,19 +15,22 @@ pub(super) struct Health {
     reporter: HealthReporter,
     ready_without_domains: bool,
     has_domains: AtomicBool,
+    store_can_answer: AtomicBool,
     draining: AtomicBool,
 }
 
 impl Health {
-    /// Not ready yet, unless no domain is needed.
+    /// Not ready yet, unless no domain is needed and the store needs not be waited for.
     pub(super) async fn new(
         ready_without_domains: bool,
+        store_can_answer: bool,
     ) -> (Arc<Self>, HealthServer<impl HealthService>) {
         let (reporter, service) = health_reporter();
         let health = Self {
             reporter,
             ready_without_domains,
             has_domains: AtomicBool::new(false),
+            store_can_answer: AtomicBool::new(store_can_answer),
             draining: AtomicBool::new(false),
         };
         health.report().await;
@@ -37,7 +40,20 @@ impl Health {
     /// Whether requests should be sent here.
     pub(super) fn is_ready(&self) -> bool {
         let has_rules = self.ready_without_domains || self.has_domains.load(Ordering::Relaxed);
-        has_rules && !self.draining.load(Ordering::Relaxed)
+        let has_store = self.store_can_answer.load(Ordering::Relaxed);
+        has_rules && has_store && !self.draining.load(Ordering::Relaxed)
+    }
+
+    /// Whether it is not ready as long as no domain is in force.
+    pub(super) fn needs_domains(&self) -> bool {
+        !self.ready_without_domains
+    }
+
+    /// Whether the store, or else the policies for its failure, can answer every rule.
+    pub(super) async fn store_can_answer(&self, can: bool) {
+        if self.store_can_answer.swap(can, Ordering::Relaxed) != can {
+            self.report().await;
+        }
     }
 
     /// At least one domain is in force; it stays so.
@@ -75,7 +91,7 @@ mod tests {
 
     #[tokio::test]
     async fn ready_from_the_first_domain_until_drained() {
-        let (health, _service) = Health::new(false).await;
+        let (health, _service) = Health::new(false, true).await;
         assert!(!health.is_ready());
         health.domains_loaded().await;
         assert!(health.is_ready());
@@ -87,7 +103,17 @@ mod tests {
 
     #[tokio::test]
     async fn ready_without_domains_if_none_are_needed() {
-        let (health, _service) = Health::new(true).await;
+        let (health, _service) = Health::new(true, true).await;
         assert!(health.is_ready());
+    }
+
+    #[tokio::test]
+    async fn ready_only_while_the_store_can_answer() {
+        let (health, _service) = Health::new(true, false).await;
+        assert!(!health.is_ready());
+        health.store_can_answer(true).await;
+        assert!(health.is_ready());
+        health.store_can_answer(false).await;
+        assert!(!health.is_ready());
     }
 }

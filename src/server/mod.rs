@@ -11,6 +11,7 @@ mod health;
 mod http;
 mod reload;
 mod stop;
+mod store;
 
 pub use bind::BindError;
 pub use entries::{Entries, NoEntries};
@@ -21,9 +22,8 @@ use crate::limiter::{self, Limiter};
 use crate::rules::{Defaults, FailureMode};
 use crate::settings::{
     Answers, Backend, DefaultAlgorithm, DefaultFailureMode, Listen, Policies, Settings,
-    StoreSettings,
 };
-use crate::store::{MemoryConfig, MemoryStore, Store};
+use crate::store::Misconfigured;
 use crate::telemetry::Metrics;
 use crate::telemetry::logging::LevelSwitch;
 use crate::{algorithm, config};
@@ -36,6 +36,7 @@ use reload::Reload;
 use std::io;
 use std::sync::Arc;
 use stop::Signals;
+use store::{Readiness, StoreLife};
 
 /// Why the server did not start, or ended before its time.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +47,9 @@ pub enum Error {
     /// A header has a name that none can have.
     #[error(transparent)]
     Header(#[from] InvalidHeaderName),
+    /// A setting of the store cannot be right.
+    #[error("the settings are faulty\n  {0}")]
+    Store(#[from] Misconfigured),
     /// The system does not deliver signals.
     #[error("signals cannot be received: {0}")]
     Signals(io::Error),
@@ -61,8 +65,11 @@ pub enum Error {
 pub async fn serve(settings: Settings, log: LevelSwitch) -> Result<(), Error> {
     let signals = Signals::new().map_err(Error::Signals)?;
     let listeners = Listeners::bind(&settings.listen)?;
-    let (health, health_service) = Health::new(settings.policies.ready_without_domains).await;
-    let parts = Parts::new(&settings, health, log)?;
+    let without_domains = settings.policies.ready_without_domains;
+    let in_memory = settings.store.backend == Backend::Memory;
+    let (health, health_service) = Health::new(without_domains, in_memory).await;
+    let store_life = StoreLife::default();
+    let parts = Parts::new(&settings, health, log, &store_life)?;
     let grpc = grpc::router(Arc::clone(&parts.rate_limit), health_service)?;
 
     let life = Life::default();
@@ -70,15 +77,18 @@ pub async fn serve(settings: Settings, log: LevelSwitch) -> Result<(), Error> {
     let changes = config::watch(options.paths.clone(), &life.tasks, life.stop.clone()).await;
     let mut reload = parts.reload(options);
     announce::listeners(&listeners, &settings.listen);
-    announce::store(&settings.store);
+    announce::store(&settings.store, settings.answers.stop_when_over_limit);
     reload.load().await;
     announce::example(&listeners, &parts.limiter);
+    store_life.watch(Readiness::new(&parts.limiter, &parts.health, &settings.store));
 
     parts.serve(listeners, grpc, &settings, &life);
     let (reload_asked, signals) = signals.split();
     let (stop, run) = (life.stop.clone(), reload.run(changes, reload_asked));
     life.tasks.spawn(async move { stop.run_until_cancelled(run).await });
-    stop::at_signal(signals, settings.stop, &parts.health, &life).await
+    stop::at_signal(signals, settings.stop, &parts.health, &life).await?;
+    store_life.end().await;
+    Ok(())
 }
 
 /// What answers requests.
@@ -93,10 +103,15 @@ struct Parts {
 }
 
 impl Parts {
-    fn new(settings: &Settings, health: Arc<Health>, log: LevelSwitch) -> Result<Self, Error> {
+    fn new(
+        settings: &Settings,
+        health: Arc<Health>,
+        log: LevelSwitch,
+        store_life: &StoreLife,
+    ) -> Result<Self, Error> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let metrics = Metrics::new(settings.metric_max_series);
-        let store = store(&settings.store, &clock, &metrics);
+        let store = store_life.open(&settings.store, &clock, &metrics)?;
         let options = limiter_options(&settings.answers);
         let limiter = Arc::new(Limiter::new(store, Arc::clone(&metrics), options));
         let options = envoy_options(&settings.answers)?;
@@ -160,16 +175,6 @@ pub fn config_options(policies: &Policies) -> config::Options {
         },
         merge_domains: policies.merge_domains,
         ignore_dot_files: policies.ignore_dot_files,
-    }
-}
-
-fn store(settings: &StoreSettings, clock: &Arc<dyn Clock>, metrics: &Metrics) -> Store {
-    match settings.backend {
-        Backend::Memory => {
-            metrics.store_chosen("memory");
-            let config = MemoryConfig { max_buckets: settings.memory_max_buckets };
-            Store::Memory(MemoryStore::new(config, Arc::clone(clock)))
-        }
     }
 }
 

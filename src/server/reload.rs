@@ -78,7 +78,7 @@ impl Reload {
 
     /// Rules in force are not given up for none: an empty folder is most often a mistake.
     fn may_be_empty(&self) -> bool {
-        self.last.version.is_none() && self.health.is_ready()
+        self.last.version.is_none() && !self.health.needs_domains()
     }
 
     async fn install(&mut self, loaded: Loaded) {

@@ -22,7 +22,7 @@ impl Faults {
     /// Reads the text of a variable; if it cannot be read, that is a fault.
     pub(super) fn read<T>(
         &mut self,
-        variable: &'static str,
+        variable: &str,
         text: &str,
         read: impl FnOnce(&str) -> Result<T, &'static str>,
     ) -> Option<T> {
@@ -38,7 +38,7 @@ impl Faults {
             .ok()
     }
 
-    pub(super) fn add(&mut self, variable: &'static str, text: impl Into<String>) {
+    pub(super) fn add(&mut self, variable: &str, text: impl Into<String>) {
         self.0.push(Fault { name: name(variable), text: text.into() });
     }
 

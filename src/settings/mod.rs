@@ -5,6 +5,9 @@ mod faults;
 mod listen;
 mod log;
 mod policies;
+mod redis_url;
+pub mod servers;
+mod shared;
 mod stop;
 mod store;
 mod unbuilt;
@@ -82,7 +85,7 @@ impl Settings {
         environment: &Environment<'_>,
     ) -> Result<Self, Faults> {
         let mut faults = Faults::default();
-        let settings = raw.read(PathsSet::of(matches), environment, &mut faults);
+        let settings = raw.read(matches, environment, &mut faults);
         settings.filter(|_| faults.is_empty()).ok_or(faults)
     }
 }
@@ -90,14 +93,14 @@ impl Settings {
 impl RawSettings {
     fn read(
         self,
-        set: PathsSet,
+        matches: &ArgMatches,
         environment: &Environment<'_>,
         faults: &mut Faults,
     ) -> Option<Settings> {
         unbuilt::refuse(environment, faults);
-        let policies = self.policies.read(set, faults);
+        let policies = self.policies.read(PathsSet::of(matches), faults);
         let listen = self.listen.read(faults);
-        let store = self.store.read(environment, faults);
+        let store = self.store.read(matches, environment, faults);
         let answers = self.answers.read(faults);
         let max_series = &self.metrics.metric_max_series;
         let metric_max_series = faults.read("METRIC_MAX_SERIES", max_series, words::count);

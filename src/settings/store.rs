@@ -2,18 +2,28 @@
 
 use super::Environment;
 use super::faults::Faults;
+use super::servers::RedisConfig;
+use super::shared::RawShared;
 use super::words;
+use clap::ArgMatches;
+use clap::parser::ValueSource;
+use std::time::Duration;
 
 /// The store as it is asked for.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Store")]
 pub(super) struct RawStore {
-    /// Where buckets live: memory; if unset, memory unless something about Redis is set
+    /// Where buckets live: memory or redis; if unset, memory unless something about Redis is set
     #[arg(long, env = "BACKEND_TYPE", value_name = "STORE", default_value = "")]
     backend_type: String,
     /// Most buckets in this process's memory; a sliding log's entries count one each
     #[arg(long, env = "MEMORY_MAX_BUCKETS", value_name = "NUMBER", default_value = "1000000")]
     memory_max_buckets: String,
+    /// How long after the start readiness waits for Redis to answer
+    #[arg(long, env = "START_GRACE", value_name = "DURATION", default_value = "15s")]
+    start_grace: String,
+    #[command(flatten)]
+    redis: RawShared,
 }
 
 /// Where buckets live.
@@ -23,109 +33,141 @@ pub struct StoreSettings {
     pub backend: Backend,
     /// Most buckets in memory.
     pub memory_max_buckets: usize,
+    /// How long readiness waits for a store that has not answered yet.
+    pub start_grace: Duration,
+    /// Whether readiness follows the connections to Redis.
+    pub follows_connections: bool,
     /// What an operator should know about the choice.
-    pub warning: Option<&'static str>,
+    pub warnings: Vec<String>,
 }
 
 /// A kind of store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Backend {
     /// This process's memory.
     Memory,
+    /// Redis.
+    Redis(Box<RedisConfig>),
 }
 
-/// Variables that ask for Redis. What Kubernetes sets for a Service called `redis` (`REDIS_PORT`,
-/// `REDIS_SERVICE_HOST`, …) is not among them.
-const REDIS: [&str; 44] = [
-    "REDIS_URL",
-    "REDIS_TYPE",
-    "REDIS_SOCKET_TYPE",
-    "REDIS_AUTH",
-    "REDIS_AUTH_FILE",
-    "REDIS_SENTINEL_AUTH",
-    "REDIS_POOL_SIZE",
-    "REDIS_POOL_ON_EMPTY_BEHAVIOR",
+/// Settings of envoyproxy/ratelimit that have no effect here: how it batches and retries.
+const WITHOUT_EFFECT: [&str; 10] = [
     "REDIS_PIPELINE_WINDOW",
     "REDIS_PIPELINE_LIMIT",
     "REDIS_CLUSTER_PIPELINE_PARALLELISM",
-    "REDIS_TIMEOUT",
-    "REDIS_OP_TIMEOUT",
-    "REDIS_COALESCE",
-    "REDIS_TLS",
-    "REDIS_TLS_CLIENT_CERT",
-    "REDIS_TLS_CLIENT_KEY",
-    "REDIS_TLS_CACERT",
-    "REDIS_TLS_SKIP_HOSTNAME_VERIFICATION",
-    "REDIS_HEALTH_CHECK_ACTIVE_CONNECTION",
     "REDIS_STARTUP_INITIAL_INTERVAL",
     "REDIS_STARTUP_MAX_INTERVAL",
     "REDIS_STARTUP_MAX_ELAPSED_TIME",
-    "REDIS_PERSECOND",
-    "REDIS_PERSECOND_URL",
-    "REDIS_PERSECOND_TYPE",
-    "REDIS_PERSECOND_SOCKET_TYPE",
-    "REDIS_PERSECOND_AUTH",
-    "REDIS_PERSECOND_AUTH_FILE",
-    "REDIS_PERSECOND_SENTINEL_AUTH",
-    "REDIS_PERSECOND_POOL_SIZE",
-    "REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR",
     "REDIS_PERSECOND_PIPELINE_WINDOW",
     "REDIS_PERSECOND_PIPELINE_LIMIT",
     "REDIS_PERSECOND_CLUSTER_PIPELINE_PARALLELISM",
-    "REDIS_PERSECOND_TIMEOUT",
-    "REDIS_PERSECOND_OP_TIMEOUT",
-    "REDIS_PERSECOND_TLS",
-    "REDIS_PERSECOND_TLS_CLIENT_CERT",
-    "REDIS_PERSECOND_TLS_CLIENT_KEY",
-    "REDIS_PERSECOND_TLS_CACERT",
-    "REDIS_PERSECOND_TLS_SKIP_HOSTNAME_VERIFICATION",
-    "REDIS_PERSECOND_HEALTH_CHECK_ACTIVE_CONNECTION",
     "REDIS_PERSECOND_STARTUP_MAX_ELAPSED_TIME",
 ];
+
+/// What to do when no connection is free; here they are shared.
+const ON_EMPTY: [&str; 2] =
+    ["REDIS_POOL_ON_EMPTY_BEHAVIOR", "REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR"];
 
 impl RawStore {
     pub(super) fn read(
         self,
+        matches: &ArgMatches,
         environment: &Environment<'_>,
         faults: &mut Faults,
     ) -> Option<StoreSettings> {
         let max = faults.read("MEMORY_MAX_BUCKETS", &self.memory_max_buckets, words::positive);
-        let asks_for_redis = REDIS.into_iter().find(|name| environment(name).is_some());
-        let backend = choose(&self.backend_type, asks_for_redis, faults);
-        let warning = warning(&self.backend_type, environment);
-        Some(StoreSettings { backend: backend?, memory_max_buckets: max?, warning })
+        let grace = faults.read("START_GRACE", &self.start_grace, words::duration);
+        let follows_connections = self.redis.follows_connections(faults);
+        let trace = trace(matches, environment);
+        let backend = self.backend(trace.as_deref(), environment, faults);
+        let warnings = self.warnings(backend.as_ref(), environment);
+        Some(StoreSettings {
+            backend: backend?,
+            memory_max_buckets: max?,
+            start_grace: grace?,
+            follows_connections: follows_connections?,
+            warnings,
+        })
     }
-}
 
-fn choose(wanted: &str, asks_for_redis: Option<&str>, faults: &mut Faults) -> Option<Backend> {
-    const NO_REDIS: &str = "Redis is not built in yet; BACKEND_TYPE=memory counts in this process";
-    match (wanted, asks_for_redis) {
-        ("memory", _) | ("", None) => return Some(Backend::Memory),
-        ("", Some(variable)) => {
-            faults.add("BACKEND_TYPE", format!("unset, and {variable} is set: {NO_REDIS}"));
+    /// `trace` is a setting that asks for Redis.
+    fn backend(
+        &self,
+        trace: Option<&str>,
+        environment: &Environment<'_>,
+        faults: &mut Faults,
+    ) -> Option<Backend> {
+        let trace = match (self.backend_type.as_str(), trace) {
+            ("memory", _) | ("", None) => return Some(Backend::Memory),
+            ("redis", _) => "BACKEND_TYPE=redis",
+            ("", Some(trace)) => trace,
+            ("memcache", _) => {
+                let text = "found `memcache`, which cannot decide atomically; expected `memory` or `redis`";
+                faults.add("BACKEND_TYPE", text);
+                return None;
+            }
+            (other, _) => {
+                let other = other.escape_debug();
+                faults
+                    .add("BACKEND_TYPE", format!("found `{other}`, expected `memory` or `redis`"));
+                return None;
+            }
+        };
+        if !self.redis.has_url() {
+            let text = format!(
+                "unset, and {trace} asks for Redis: expected where it is, such as `redis:6379` \
+                 (BACKEND_TYPE=memory counts in this process)"
+            );
+            faults.add("REDIS_URL", text);
+            return None;
         }
-        ("redis", _) => faults.add("BACKEND_TYPE", format!("found `redis`: {NO_REDIS}")),
-        ("memcache", _) => faults.add(
-            "BACKEND_TYPE",
-            "found `memcache`, which cannot decide atomically; expected `memory` or `redis`",
-        ),
-        (other, _) => faults.add(
-            "BACKEND_TYPE",
-            format!("found `{}`, expected `memory` or `redis`", other.escape_debug()),
-        ),
+        refuse_on_empty(environment, faults);
+        self.redis.read(faults).map(|config| Backend::Redis(Box::new(config)))
     }
-    None
+
+    fn warnings(&self, backend: Option<&Backend>, environment: &Environment<'_>) -> Vec<String> {
+        match backend {
+            Some(Backend::Redis(_)) => ON_EMPTY
+                .iter()
+                .chain(&WITHOUT_EFFECT)
+                .filter(|name| environment(name).is_some())
+                .map(|name| format!("{name} has no effect: connections are shared, and kept"))
+                .collect(),
+            Some(Backend::Memory) if self.backend_type == "memory" && self.redis.has_url() => {
+                vec!["BACKEND_TYPE=memory: REDIS_URL is set and not used".to_owned()]
+            }
+            Some(Backend::Memory)
+                if self.backend_type.is_empty()
+                    && environment("KUBERNETES_SERVICE_HOST").is_some() =>
+            {
+                let text = "nothing about Redis is set: every replica counts for itself, so that \
+                            n replicas allow n times each limit (BACKEND_TYPE=memory accepts this)";
+                vec![text.to_owned()]
+            }
+            Some(Backend::Memory) | None => Vec::new(),
+        }
+    }
 }
 
-fn warning(wanted: &str, environment: &Environment<'_>) -> Option<&'static str> {
-    if wanted == "memory" && environment("REDIS_URL").is_some() {
-        Some("BACKEND_TYPE=memory: REDIS_URL is set and not used")
-    } else if wanted.is_empty() && environment("KUBERNETES_SERVICE_HOST").is_some() {
-        Some(
-            "nothing about Redis is set: every replica counts for itself, \
-             so that n replicas allow n times each limit (BACKEND_TYPE=memory accepts this)",
-        )
-    } else {
-        None
+/// A setting that asks for Redis, if any was given, whatever to. What Kubernetes sets for a Service
+/// called `redis` (`REDIS_PORT`, `REDIS_SERVICE_HOST`, …) is none.
+fn trace(matches: &ArgMatches, environment: &Environment<'_>) -> Option<String> {
+    let given = |id: &str| {
+        matches.value_source(id).is_some_and(|source| source != ValueSource::DefaultValue)
+    };
+    let mut known = matches.ids().map(clap::Id::as_str);
+    let known = known.find(|id| id.starts_with("redis_") && given(id)).map(str::to_uppercase);
+    let mut others = WITHOUT_EFFECT.into_iter().chain(ON_EMPTY);
+    known.or_else(|| others.find(|name| environment(name).is_some()).map(str::to_owned))
+}
+
+/// envoyproxy/ratelimit does not start with these either.
+fn refuse_on_empty(environment: &Environment<'_>, faults: &mut Faults) {
+    for name in ON_EMPTY {
+        let value = environment(name).unwrap_or_default();
+        if ["CREATE", "ERROR"].contains(&value.to_uppercase().as_str()) {
+            let found = value.escape_debug();
+            faults.add_of_variable(name, format!("found `{found}`, expected `WAIT`"));
+        }
     }
 }

@@ -1,3 +1,4 @@
+use super::servers::{Credentials, OpTimeout, RedisConfig};
 use super::*;
 use clap::{Args, Command, FromArgMatches};
 use std::fmt::Write;
@@ -44,7 +45,7 @@ fn nothing_set_gives_the_documented_defaults() {
     assert_eq!(settings.listen.prometheus, None);
     assert_eq!(settings.listen.grpc_max_connection_age, Some(Duration::from_secs(86_400)));
     assert_eq!(settings.store.backend, Backend::Memory);
-    assert_eq!(settings.store.warning, None);
+    assert_eq!(settings.store.warnings, Vec::<String>::new());
     assert_eq!(settings.log, Log { level: LogLevel::Info, format: LogFormat::Text });
     assert!(settings.answers.retry_after_header && settings.answers.json);
     assert!(!settings.answers.shadow_mode && !settings.policies.ready_without_domains);
@@ -178,15 +179,159 @@ fn readiness_without_domains_can_be_forced_but_not_against_the_wish_for_one() {
     assert!(!ready(&[needs_one]));
 }
 
-#[test]
-fn a_trace_of_redis_is_not_answered_with_memory_in_silence() {
-    for variable in ["REDIS_URL", "REDIS_AUTH", "REDIS_TLS", "REDIS_PERSECOND"] {
-        let text = faults(&[(variable, "")]);
-        assert!(text.contains(variable) && text.contains("not built in yet"), "{text}");
+fn redis(variables: &[(&str, &str)]) -> RedisConfig {
+    match read(&[], variables).unwrap().store.backend {
+        Backend::Redis(config) => *config,
+        Backend::Memory => panic!("memory"),
     }
-    assert!(faults(&[("BACKEND_TYPE", "redis")]).contains("not built in yet"));
+}
+
+#[test]
+fn a_trace_of_redis_without_its_address_is_not_answered_with_memory_in_silence() {
+    for variable in
+        ["REDIS_URL", "REDIS_AUTH", "REDIS_TLS", "REDIS_PERSECOND", "REDIS_PIPELINE_WINDOW"]
+    {
+        let text = faults(&[(variable, "")]);
+        let expected = format!("REDIS_URL/--redis-url: unset, and {variable} asks for Redis");
+        assert!(text.contains(&expected), "{text}");
+    }
+    assert!(faults(&[("BACKEND_TYPE", "redis")]).contains("BACKEND_TYPE=redis asks for Redis"));
     assert!(faults(&[("BACKEND_TYPE", "memcache")]).contains("memcache"));
     assert!(faults(&[("BACKEND_TYPE", "Memory")]).contains("expected `memory`"));
+}
+
+#[test]
+fn an_address_is_all_that_redis_needs() {
+    let config = redis(&[("REDIS_URL", "redis:6379")]);
+    assert_eq!(config.servers.topology.to_string(), "single at redis:6379");
+    assert_eq!((config.servers.pool_size, config.servers.op_timeout), (10, OpTimeout::Auto));
+    assert_eq!((config.servers.auth, config.servers.tls, config.per_second), (None, None, None));
+    assert_eq!((config.coalesce, config.max_in_flight), (true, 65_536));
+    assert_eq!(config.expiry_jitter, Duration::from_secs(300));
+}
+
+#[test]
+fn every_setting_of_redis_arrives() {
+    let config = redis(&[
+        ("REDIS_URL", "m,a:1,b:2"),
+        ("REDIS_TYPE", "SENTINEL"),
+        ("REDIS_AUTH", "me:pw"),
+        ("REDIS_AUTH_FILE", "/auth"),
+        ("REDIS_SENTINEL_AUTH", "other"),
+        ("REDIS_TLS", "true"),
+        ("REDIS_TLS_CACERT", "/ca"),
+        ("REDIS_TLS_SKIP_HOSTNAME_VERIFICATION", "true"),
+        ("REDIS_POOL_SIZE", "3"),
+        ("REDIS_TIMEOUT", "2s"),
+        ("REDIS_OP_TIMEOUT", "40ms"),
+        ("REDIS_COALESCE", "false"),
+        ("CACHE_KEY_PREFIX", "p:"),
+        ("EXPIRATION_JITTER_MAX_SECONDS", "0"),
+        ("MAX_IN_FLIGHT", "7"),
+        ("REDIS_PERSECOND", "true"),
+        ("REDIS_PERSECOND_URL", "c:3,d:4"),
+        ("REDIS_PERSECOND_TYPE", "cluster"),
+        ("REDIS_PERSECOND_POOL_SIZE", "5"),
+    ]);
+    let RedisConfig { servers, per_second, coalesce, max_in_flight, key_prefix, .. } = config;
+    assert_eq!(servers.topology.to_string(), "master `m` of sentinels at a:1, b:2");
+    assert_eq!(servers.auth, Credentials::parse("me:pw"));
+    assert_eq!(servers.auth_file, Some("/auth".into()));
+    assert_eq!(servers.sentinel_auth, Credentials::parse("other"));
+    let tls = servers.tls.unwrap();
+    assert_eq!((tls.ca, tls.skip_hostname_verification), (Some("/ca".into()), true));
+    assert_eq!((servers.pool_size, servers.connect_timeout), (3, Duration::from_secs(2)));
+    assert_eq!(servers.op_timeout, OpTimeout::Fixed(Duration::from_millis(40)));
+    assert_eq!((coalesce, max_in_flight, &*key_prefix), (false, 7, "p:"));
+    assert_eq!(config.expiry_jitter, Duration::ZERO);
+    let second = per_second.unwrap();
+    assert_eq!((second.variables, second.pool_size), ("REDIS_PERSECOND", 5));
+    assert_eq!(second.topology.to_string(), "cluster at c:3, d:4");
+    assert_eq!(second.tls, None, "each has its own switch");
+}
+
+#[test]
+fn the_password_of_a_setting_wins_over_that_of_the_url() {
+    let url = ("REDIS_URL", "rediss://me:one@redis");
+    assert_eq!(redis(&[url]).servers.auth, Credentials::parse("me:one"));
+    assert!(redis(&[url]).servers.tls.is_some());
+    let both = redis(&[url, ("REDIS_AUTH", "two")]);
+    assert_eq!(both.servers.auth, Credentials::parse("two"));
+}
+
+#[test]
+fn what_redis_cannot_be_reached_with_is_named_and_no_secret_shown() {
+    insta::assert_snapshot!(faults(&[
+        ("REDIS_URL", "redis://me:hunter2@redis:port"),
+        ("REDIS_TYPE", "ring"),
+        ("REDIS_POOL_SIZE", "0"),
+        ("REDIS_TIMEOUT", "0s"),
+        ("REDIS_OP_TIMEOUT", "soon"),
+        ("REDIS_TLS", "maybe"),
+        ("REDIS_POOL_ON_EMPTY_BEHAVIOR", "create"),
+        ("REDIS_PERSECOND", "true"),
+        ("CACHE_KEY_PREFIX", "{a}"),
+        ("KEY_FORMAT", "hashed"),
+        ("EXPIRATION_JITTER_MAX_SECONDS", "5s"),
+        ("MAX_IN_FLIGHT", "0"),
+    ]), @r"
+    the settings are faulty
+      REDIS_POOL_ON_EMPTY_BEHAVIOR: found `create`, expected `WAIT`
+      REDIS_TYPE/--redis-type: found `ring`, expected `single`, `sentinel` or `cluster`
+      REDIS_TLS/--redis-tls: found `maybe`, expected `true` or `false`
+      REDIS_POOL_SIZE/--redis-pool-size: found `0`, expected a whole number of at least 1
+      REDIS_TIMEOUT/--redis-timeout: found `0s`, expected a duration longer than 0
+      REDIS_OP_TIMEOUT/--redis-op-timeout: found `soon`, expected `auto` or a duration such as `50ms`
+      REDIS_PERSECOND_URL/--redis-persecond-url: unset, and REDIS_PERSECOND/--redis-persecond needs it
+      MAX_IN_FLIGHT/--max-in-flight: found `0`, expected a whole number of at least 1
+      CACHE_KEY_PREFIX/--cache-key-prefix: found `{a}`, expected no brace, which would choose the hash slot
+      EXPIRATION_JITTER_MAX_SECONDS/--expiration-jitter-max-seconds: found `5s`, expected a whole number of seconds
+      KEY_SECRET_FILE/--key-secret-file: unset, expected a file: KEY_FORMAT=hashed needs one
+    ");
+    let text = faults(&[("REDIS_URL", "redis://me:hunter2@redis:port")]);
+    assert!(text.contains("redis://*****@redis:port") && !text.contains("hunter2"), "{text}");
+}
+
+#[test]
+fn a_secret_for_keys_is_read_from_its_file() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "hunter2\n").unwrap();
+    let path = file.path().to_str().unwrap();
+    let url = ("REDIS_URL", "redis:6379");
+    let hashed = [url, ("KEY_FORMAT", "hashed"), ("KEY_SECRET_FILE", path)];
+    let secret = redis(&hashed).key_secret.unwrap();
+    assert_eq!(secret.0.as_ref(), b"hunter2");
+    std::fs::write(file.path(), "\n").unwrap();
+    assert!(faults(&hashed).contains("is empty"));
+    assert_eq!(redis(&[url]).key_secret, None);
+}
+
+#[test]
+fn settings_without_a_meaning_here_are_said_to_have_none() {
+    let warnings = read(&[], &[("REDIS_URL", "redis:6379"), ("REDIS_PIPELINE_WINDOW", "0")]);
+    let warnings = warnings.unwrap().store.warnings;
+    assert_eq!(warnings.len(), 1);
+    assert!(warnings[0].starts_with("REDIS_PIPELINE_WINDOW has no effect"), "{warnings:?}");
+}
+
+#[test]
+fn no_setting_shows_a_secret() {
+    let secrets = [
+        ("REDIS_URL", "redis://:hunter2@r"),
+        ("REDIS_AUTH", "hunter2"),
+        ("REDIS_SENTINEL_AUTH", "hunter2"),
+        ("REDIS_PERSECOND", "true"),
+        ("REDIS_PERSECOND_URL", "redis://:hunter2@r"),
+        ("REDIS_PERSECOND_AUTH", "hunter2"),
+        ("REDIS_PERSECOND_SENTINEL_AUTH", "hunter2"),
+    ];
+    assert!(!format!("{:?}", read(&[], &secrets).unwrap()).contains("hunter2"));
+    for arg in RawSettings::augment_args(Command::new("tidegate")).get_arguments() {
+        let variable = arg.get_env().unwrap().to_str().unwrap();
+        let is_secret = variable.ends_with("AUTH")
+            || variable.starts_with("REDIS") && variable.ends_with("URL");
+        assert_eq!(arg.is_hide_env_values_set(), is_secret, "{variable}");
+    }
 }
 
 #[test]
@@ -199,17 +344,17 @@ fn what_kubernetes_injects_for_a_service_called_redis_asks_for_nothing() {
         "REDIS_SERVICE_PORT",
     ];
     let store = read(&[], &injected.map(|name| (name, "tcp://10.0.0.1:6379"))).unwrap().store;
-    assert_eq!((store.backend, store.warning), (Backend::Memory, None));
+    assert_eq!((store.backend, store.warnings.len()), (Backend::Memory, 0));
 }
 
 #[test]
 fn memory_chosen_by_default_under_kubernetes_or_beside_a_url_warns() {
-    let warning = |variables: &[_]| read(&[], variables).unwrap().store.warning;
-    assert!(warning(&[("KUBERNETES_SERVICE_HOST", "10.0.0.1")]).is_some());
-    assert!(warning(&[("BACKEND_TYPE", "memory"), ("REDIS_URL", "redis:6379")]).is_some());
+    let n_warnings = |variables: &[_]| read(&[], variables).unwrap().store.warnings.len();
+    assert_eq!(n_warnings(&[("KUBERNETES_SERVICE_HOST", "10.0.0.1")]), 1);
+    assert_eq!(n_warnings(&[("BACKEND_TYPE", "memory"), ("REDIS_URL", "redis:6379")]), 1);
     assert_eq!(
-        warning(&[("BACKEND_TYPE", "memory"), ("KUBERNETES_SERVICE_HOST", "10.0.0.1")]),
-        None
+        n_warnings(&[("BACKEND_TYPE", "memory"), ("KUBERNETES_SERVICE_HOST", "10.0.0.1")]),
+        0
     );
 }
 

@@ -57,6 +57,12 @@ pub(super) fn duration(text: &str) -> Read<Duration> {
     Ok(total)
 }
 
+/// A whole number of seconds.
+pub(super) fn seconds(text: &str) -> Read<Duration> {
+    let seconds = integer(text).and_then(|seconds| u32::try_from(seconds).ok());
+    seconds.map(|seconds| Duration::from_secs(seconds.into())).ok_or("a whole number of seconds")
+}
+
 /// A path as a Prometheus scrape asks for it.
 pub(super) fn url_path(text: &str) -> Read<String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/-_.~".contains(c);

@@ -4,8 +4,8 @@
 
 use prometheus::core::Collector;
 use prometheus::{
-    Gauge, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
-    Registry,
+    Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
+    IntGaugeVec, Opts, Registry,
 };
 use std::collections::HashMap;
 
@@ -14,6 +14,10 @@ const RESPONSE_BUCKETS: [f64; 17] = [
     0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
     1.0, 2.5, 5.0, 10.0,
 ];
+
+/// Seconds that a store takes.
+const STORE_BUCKETS: [f64; 13] =
+    [0.000_1, 0.000_25, 0.000_5, 0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 5.0];
 
 /// Declares series in a registry of its own.
 #[derive(Debug)]
@@ -107,6 +111,57 @@ impl Declare {
 
     pub(super) fn store_info(&self) -> IntGaugeVec {
         self.gauges("tidegate_store_info", "Always 1: where buckets live.", &["backend"])
+    }
+
+    pub(super) fn store_seconds(&self) -> HistogramVec {
+        let help = "Time that a Redis server takes to answer.";
+        let opts = HistogramOpts::new("tidegate_store_call_seconds", help);
+        let opts = opts.buckets(STORE_BUCKETS.to_vec());
+        self.put(HistogramVec::new(opts, &["op", "node"]).expect("a valid name"))
+    }
+
+    pub(super) fn store_calls(&self) -> IntCounterVec {
+        self.counters("tidegate_store_calls_total", "Script calls sent to Redis.", &["node"])
+    }
+
+    pub(super) fn store_units(&self) -> IntCounterVec {
+        self.counters(
+            "tidegate_store_units_total",
+            "Requests (in a cluster, hash tags of requests) that those calls decided.",
+            &["node"],
+        )
+    }
+
+    pub(super) fn store_errors(&self) -> IntCounterVec {
+        self.counters(
+            "tidegate_store_errors_total",
+            "Requests that Redis did not decide; without a node: none was found to ask.",
+            &["node", "reason"],
+        )
+    }
+
+    pub(super) fn store_breakers(&self) -> IntGaugeVec {
+        self.gauges(
+            "tidegate_store_breaker_open",
+            "1 while a Redis server is not asked because it does not answer.",
+            &["node"],
+        )
+    }
+
+    pub(super) fn store_connections(&self) -> IntGaugeVec {
+        self.gauges("tidegate_store_connections", "Open connections to Redis.", &["node"])
+    }
+
+    pub(super) fn redis_memory(&self) -> IntGaugeVec {
+        self.gauges("tidegate_redis_memory_bytes", "Memory that Redis says it uses.", &["node"])
+    }
+
+    pub(super) fn redis_evicted(&self) -> IntGaugeVec {
+        self.gauges(
+            "tidegate_redis_evicted_keys",
+            "Keys that Redis says it evicted since its start.",
+            &["node"],
+        )
     }
 
     pub(super) fn config_info(&self) -> IntGaugeVec {

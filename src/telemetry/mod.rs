@@ -4,8 +4,10 @@ mod declare;
 pub mod logging;
 mod rule_limits;
 mod rule_series;
+mod store_series;
 
 pub use rule_series::{Counter, RuleSeries};
+pub use store_series::{ServerSeries, StoreOp, StoreSeries};
 
 use crate::clock::Micros;
 use crate::rules::{Labels, RuleSet};
@@ -44,6 +46,7 @@ pub struct Metrics {
     live_buckets: IntGauge,
     evictions: IntCounter,
     store_info: IntGaugeVec,
+    store: Arc<StoreSeries>,
     config_info: IntGaugeVec,
     config_warnings: IntGauge,
     config_rules: IntGauge,
@@ -91,6 +94,7 @@ impl Metrics {
             live_buckets: declare.live_buckets(),
             evictions: declare.evictions(),
             store_info: declare.store_info(),
+            store: StoreSeries::new(&declare),
             config_info: declare.config_info(),
             config_warnings: declare.config_warnings(),
             config_rules: declare.config_rules(),
@@ -127,6 +131,11 @@ impl Metrics {
     pub fn store_chosen(&self, backend: &str) {
         self.store_info.reset();
         self.store_info.with_label_values(&[backend]).set(1);
+    }
+
+    /// The series of a store of servers.
+    pub fn store_series(&self) -> &Arc<StoreSeries> {
+        &self.store
     }
 
     /// Takes over what a store says of itself; to be called before a scrape.

@@ -153,6 +153,18 @@ fn evictions_follow_the_store_and_never_go_back() {
 }
 
 #[test]
+fn a_server_that_left_shows_its_counts_only() {
+    let metrics = Metrics::new(1);
+    let server = metrics.store_series().server("redis:6379");
+    server.connections.inc();
+    server.calls.inc();
+    server.left();
+    let text = metrics.render();
+    assert!(text.contains("tidegate_store_calls_total{node=\"redis:6379\"} 1"), "{text}");
+    assert!(!text.contains("tidegate_store_connections{"), "{text}");
+}
+
+#[test]
 fn every_series_of_the_limiter_is_declared_once() {
     let metrics = Metrics::new(1);
     let text = metrics.render();
@@ -168,6 +180,7 @@ fn table() -> String {
     let metrics = Metrics::new(1);
     metrics.unmatched_descriptors("d");
     metrics.store_chosen("memory");
+    metrics.store_series().server("redis:6379").not_decided("timeout", 1);
     let _rule = metrics.rule_series(&labels("a"));
     metrics.config_loaded(&a_rule(), &facts());
     let text = metrics.render();

@@ -12,6 +12,7 @@ use tidegate::store::{
     Address, Batch, BatchItem, BatchMember, OpTimeout, Outcomes, RedisConfig, RedisServers,
     RedisState, RedisStore, StoreError, Topology,
 };
+use tidegate::telemetry::Metrics;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -29,7 +30,8 @@ impl House {
     /// Starts a store.
     pub fn start(config: RedisConfig) -> Self {
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
-        let store = RedisStore::start(config, &tasks, &stop).unwrap();
+        let store =
+            RedisStore::start(config, Metrics::new(1).store_series(), &tasks, &stop).unwrap();
         Self { store, tasks, stop }
     }
 

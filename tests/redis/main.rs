@@ -16,6 +16,7 @@ mod support;
 mod cluster;
 mod faults;
 mod house;
+mod program;
 mod secure;
 mod sentinel;
 mod single;

@@ -114,7 +114,13 @@ async fn a_brace_in_the_prefix_is_refused() {
     let redis = Redis::start().await;
     let config = RedisConfig { key_prefix: "{x}".into(), ..config(single(&redis)) };
     let (tasks, stop) = Default::default();
-    let error = tidegate::store::RedisStore::start(config, &tasks, &stop).unwrap_err();
+    let error = tidegate::store::RedisStore::start(
+        config,
+        tidegate::telemetry::Metrics::new(1).store_series(),
+        &tasks,
+        &stop,
+    )
+    .unwrap_err();
     assert!(error.to_string().starts_with("CACHE_KEY_PREFIX: "), "{error}");
 }
 

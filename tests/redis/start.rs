@@ -3,9 +3,11 @@
 use crate::house::{House, at, config, limit, servers, single};
 use crate::support::eventually;
 use crate::support::redis::{Redis, free_port};
+use std::sync::Arc;
 use tidegate::store::{
     Credentials, RedisServers, RedisState, RedisStore, StoreError, TlsFiles, Topology,
 };
+use tidegate::telemetry::Metrics;
 
 async fn complaint(servers: RedisServers) -> String {
     let house = House::start(config(servers));
@@ -67,13 +69,14 @@ async fn a_server_that_is_no_sentinel_is_named() {
 #[tokio::test]
 async fn files_that_are_missing_are_told_at_once() {
     let (tasks, stop) = Default::default();
+    let series = Arc::clone(Metrics::new(1).store_series());
     let redis = Redis::start().await;
     let tls = TlsFiles { ca: Some("/no/such/ca.pem".into()), ..TlsFiles::default() };
     let with_tls = RedisServers { tls: Some(tls), ..single(&redis) };
-    let error = RedisStore::start(config(with_tls), &tasks, &stop).unwrap_err();
+    let error = RedisStore::start(config(with_tls), &series, &tasks, &stop).unwrap_err();
     assert!(error.to_string().starts_with("REDIS_TLS_CACERT: /no/such/ca.pem: "), "{error}");
     let with_file = RedisServers { auth_file: Some("/no/such/auth".into()), ..single(&redis) };
-    let error = RedisStore::start(config(with_file), &tasks, &stop).unwrap_err();
+    let error = RedisStore::start(config(with_file), &series, &tasks, &stop).unwrap_err();
     assert!(error.to_string().starts_with("REDIS_AUTH_FILE: /no/such/auth: "), "{error}");
 }
 

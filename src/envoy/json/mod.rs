@@ -64,7 +64,7 @@ fn descriptor(name: &str) -> MessageDescriptor {
 async fn decide(service: &RateLimit, body: &[u8]) -> Result<RateLimitResponse, JsonError> {
     let asked = decode_request(body)?;
     check_refunds(&asked, service.options().json_allow_refunds)?;
-    Ok(service.answer(&asked).await?)
+    Ok(service.answer(&asked, None).await?)
 }
 
 fn check_refunds(asked: &RateLimitRequest, allowed: bool) -> Result<(), JsonError> {

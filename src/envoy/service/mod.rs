@@ -2,7 +2,7 @@
 
 use super::convert::{self, Invalid};
 use super::proto::{RateLimitRequest, RateLimitResponse, RateLimitService, RateLimitServiceServer};
-use super::{Options, respond};
+use super::{Options, respond, timeout};
 use crate::limiter::{self, Limiter};
 use crate::telemetry::Metrics;
 use std::sync::Arc;
@@ -42,12 +42,13 @@ impl RateLimit {
         &self.options
     }
 
-    /// Answers a request; errors are counted.
+    /// Answers a request; errors are counted. `gives_up` is when the caller does.
     pub(super) async fn answer(
         &self,
         asked: &RateLimitRequest,
+        gives_up: Option<Instant>,
     ) -> Result<RateLimitResponse, Error> {
-        let answer = self.decide(asked).await;
+        let answer = self.decide(asked, gives_up).await;
         if let Err(error) = &answer {
             self.metrics.service_errors.inc();
             tracing::debug!(%error, "no answer to a rate-limit request");
@@ -55,9 +56,13 @@ impl RateLimit {
         answer
     }
 
-    async fn decide(&self, asked: &RateLimitRequest) -> Result<RateLimitResponse, Error> {
+    async fn decide(
+        &self,
+        asked: &RateLimitRequest,
+        gives_up: Option<Instant>,
+    ) -> Result<RateLimitResponse, Error> {
         let request = convert::request(asked)?;
-        let decided = self.limiter.decide(&request).await?;
+        let decided = self.limiter.decide(&request, gives_up).await?;
         Ok(respond::response(asked, (&decided).into(), &self.options))
     }
 }
@@ -69,7 +74,8 @@ impl RateLimitService for RateLimit {
         request: tonic::Request<RateLimitRequest>,
     ) -> Result<tonic::Response<RateLimitResponse>, tonic::Status> {
         let started = Instant::now();
-        let answer = self.answer(request.get_ref()).await;
+        let gives_up = timeout::of(request.metadata()).and_then(|wait| started.checked_add(wait));
+        let answer = self.answer(request.get_ref(), gives_up).await;
         self.metrics.request_answered(started.elapsed());
         Ok(tonic::Response::new(answer?))
     }

@@ -100,7 +100,7 @@ impl House {
         descriptors: impl IntoIterator<Item = Descriptor<'a>>,
     ) -> Result<Response, Error> {
         let request = Request { domain, descriptors: descriptors.into_iter().collect() };
-        at_once(self.limiter.decide(&request))
+        at_once(self.limiter.decide(&request, None))
     }
 
     /// Whether each of `n` requests passes: `+` or `-`.

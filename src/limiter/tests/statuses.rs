@@ -12,7 +12,7 @@ fn a_request_without_domain_descriptors_or_policies_has_no_answer() {
     let store = MemoryStore::new(MemoryConfig { max_buckets: 1 }, Arc::new(ManualClock::default()));
     let limiter = Limiter::new(Store::Memory(store), Metrics::new(1), OPTIONS);
     let request = Request { domain: "d", descriptors: [of("k=a")].into_iter().collect() };
-    assert_eq!(at_once(limiter.decide(&request)).unwrap_err(), Error::NoPolicies);
+    assert_eq!(at_once(limiter.decide(&request, None)).unwrap_err(), Error::NoPolicies);
 }
 
 #[test]

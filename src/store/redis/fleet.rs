@@ -11,6 +11,7 @@ use super::script::Scripts;
 use super::slots::Table;
 use super::{auth, cluster, sentinel};
 use crate::store::StoreError;
+use crate::telemetry::StoreSeries;
 use ahash::AHashMap;
 use arc_swap::ArcSwap;
 use std::sync::atomic::AtomicBool;
@@ -41,6 +42,7 @@ pub(super) struct Calls {
     pub(super) coalesce: bool,
     pub(super) key_prefix: Box<str>,
     pub(super) expiry_jitter: Duration,
+    pub(super) series: Arc<StoreSeries>,
 }
 
 /// Where a server says that a slot is.
@@ -122,7 +124,11 @@ impl Fleet {
         let table = self.table.load();
         match table.node(pending.waiter.slot) {
             Some(node) => node.send(pending),
-            None => pending.fail(self.nobody(&table)),
+            None => {
+                let error = self.nobody(&table);
+                self.calls.series.not_decided("", error.reason(), 1);
+                pending.fail(error);
+            }
         }
     }
 
@@ -168,7 +174,13 @@ impl Fleet {
     /// Takes this table from now on, and leaves the servers that are not in it.
     pub(super) fn install(&self, table: Table) {
         let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
-        nodes.retain(|_, node| table.nodes().iter().any(|kept| Arc::ptr_eq(kept, node)));
+        nodes.retain(|_, node| {
+            let stays = table.nodes().iter().any(|kept| Arc::ptr_eq(kept, node));
+            if !stays {
+                node.state.series.left();
+            }
+            stays
+        });
         self.table.store(Arc::new(table));
     }
 
@@ -186,6 +198,11 @@ impl Fleet {
     pub(super) fn is_in_trouble(&self) -> bool {
         let table = self.table.load();
         table.nodes().is_empty() || table.nodes().iter().any(|node| node.is_in_trouble())
+    }
+
+    /// Whether any server that serves slots can be talked to.
+    pub(super) fn is_reachable(&self) -> bool {
+        self.table.load().nodes().iter().any(|node| !node.is_in_trouble())
     }
 
     /// Notes that the servers may have changed.

@@ -10,6 +10,7 @@ use super::link::Link;
 use super::node::NodeState;
 use super::pending::{Pending, failed};
 use crate::store::StoreError;
+use crate::telemetry::StoreOp;
 use redis::aio::MultiplexedConnection;
 use std::pin::pin;
 use std::sync::Arc;
@@ -62,7 +63,9 @@ impl Lane {
         while let Some(link) = self.connect().await {
             let stop = self.stop.clone();
             self.show(Some(Arc::clone(&link)));
+            self.node.series.connections.inc();
             stop.run_until_cancelled(self.serve(&link)).await;
+            self.node.series.connections.dec();
             self.show(None);
             link.close();
         }
@@ -127,7 +130,7 @@ impl Lane {
                 biased;
                 () = self.stop.cancelled() => return None,
                 happened = &mut happening => return Some(happened),
-                pending = self.queue.recv() => pending?.fail(error),
+                pending = self.queue.recv() => self.node.refuse(pending?, error),
             }
         }
     }
@@ -156,10 +159,14 @@ impl Lane {
     /// Removes what nobody waits for any more, and everything while the server is known to fail.
     fn drop_unwanted(&self, waiting: &mut Vec<Pending>) {
         if self.node.breaker.is_open() {
-            waiting.drain(..).for_each(|pending| pending.fail(StoreError::BreakerOpen));
+            waiting.drain(..).for_each(|one| self.node.refuse(one, StoreError::BreakerOpen));
         }
-        let now = Instant::now();
+        let (now, n_waiting) = (Instant::now(), waiting.len());
         waiting.retain(|pending| pending.is_wanted(now));
+        if waiting.len() < n_waiting {
+            let reason = StoreError::Timeout.reason();
+            self.node.series.not_decided(reason, n_waiting - waiting.len());
+        }
     }
 
     /// Has everything decided that waits, and deals out the answers.
@@ -175,6 +182,7 @@ impl Lane {
         let sent = Instant::now();
         let verdicts =
             exchange::decide(connection, &self.fleet, &self.node.address, &units, &waiters).await;
+        self.count(&verdicts, sent.elapsed());
         self.note(link, &verdicts, sent.elapsed());
         let mut pending =
             units.into_iter().zip(waiters).map(|(unit, waiter)| Pending { unit, waiter });
@@ -189,6 +197,25 @@ impl Lane {
                     one.waiter.answer(outcomes);
                 }),
                 Verdict::Redirected(to) => pending.for_each(|one| self.fleet.redirect(one, &to)),
+            }
+        }
+    }
+
+    /// Tells operators.
+    fn count(&self, verdicts: &[(usize, Verdict)], waited: Duration) {
+        let series = &self.node.series;
+        let n_units: usize = verdicts.iter().map(|(n_units, _)| n_units).sum();
+        series.calls.inc_by(u64::try_from(verdicts.len()).unwrap_or(u64::MAX));
+        series.units.inc_by(u64::try_from(n_units).unwrap_or(u64::MAX));
+        series.answered(StoreOp::Decide, waited);
+        for (n_units, verdict) in verdicts {
+            match verdict {
+                Verdict::Failed(error) => series.not_decided(error.reason(), *n_units),
+                Verdict::Decided(outcomes) => {
+                    let failed = outcomes.iter().filter_map(|unit| unit.iter().find_map(error_of));
+                    failed.for_each(|error| series.not_decided(error.reason(), 1));
+                }
+                Verdict::Redirected(_) => {}
             }
         }
     }
@@ -226,4 +253,8 @@ impl Lane {
             link.close();
         }
     }
+}
+
+fn error_of<T>(outcome: &Result<T, StoreError>) -> Option<StoreError> {
+    outcome.as_ref().err().copied()
 }

@@ -8,7 +8,6 @@ mod auth;
 mod breaker;
 mod call;
 mod cluster;
-mod config;
 mod connect;
 mod exchange;
 mod fault;
@@ -21,6 +20,7 @@ mod names;
 mod node;
 mod pending;
 mod per_second;
+mod report;
 mod script;
 mod sentinel;
 mod servers;
@@ -38,6 +38,8 @@ pub use health::RedisState;
 
 use super::{Batch, BatchItem, Outcomes, StoreError};
 use crate::algorithm::Decision;
+use crate::settings::servers as config;
+use crate::telemetry::StoreSeries;
 use names::HashedNames;
 use pending::{InFlight, failed};
 use per_second::{Homes, Part};
@@ -61,6 +63,7 @@ impl RedisStore {
     /// that cannot be right; a Redis that is not there yet is waited for.
     pub fn start(
         config: RedisConfig,
+        series: &Arc<StoreSeries>,
         tasks: &TaskTracker,
         stop: &CancellationToken,
     ) -> Result<Self, Misconfigured> {
@@ -75,6 +78,7 @@ impl RedisStore {
             coalesce: config.coalesce,
             key_prefix: format!("{}tg:rl:", config.key_prefix).into(),
             expiry_jitter: config.expiry_jitter,
+            series: Arc::clone(series),
         };
         let hashed = config.key_secret.as_ref().map(HashedNames::new).transpose()?;
         let start = |servers| Servers::start(servers, calls(), &in_flight, tasks, stop);
@@ -129,6 +133,11 @@ impl RedisStore {
         };
         let state = self.main.state();
         others.filter(|other| worse(&state, other)).unwrap_or(state)
+    }
+
+    /// Whether any server of each Redis can be talked to.
+    pub fn is_reachable(&self) -> bool {
+        self.main.is_reachable() && self.per_second.as_ref().is_none_or(Servers::is_reachable)
     }
 
     /// Whether one call can hold charges of several hash tags.

@@ -8,6 +8,7 @@ use super::link::Link;
 use super::pending::Pending;
 use super::watch::watch;
 use crate::store::StoreError;
+use crate::telemetry::ServerSeries;
 use arc_swap::ArcSwapOption;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,6 +30,7 @@ pub(super) struct Node {
 pub(super) struct NodeState {
     pub(super) address: Address,
     pub(super) breaker: Breaker,
+    pub(super) series: ServerSeries,
     /// The open connection of each lane.
     pub(super) links: Box<[ArcSwapOption<Link>]>,
     started: Instant,
@@ -48,6 +50,7 @@ impl Node {
         let state = Arc::new(NodeState {
             address: address.clone(),
             breaker: Breaker::default(),
+            series: fleet.calls.series.server(&address.to_string()),
             links: (0..fleet.pool_size).map(|_| ArcSwapOption::empty()).collect(),
             started: Instant::now(),
             answered: AtomicU64::new(0),
@@ -68,7 +71,7 @@ impl Node {
     /// Queues charges on the connection of their tag.
     pub(super) fn send(&self, pending: Pending) {
         if self.state.breaker.is_open() {
-            return pending.fail(StoreError::BreakerOpen);
+            return self.state.refuse(pending, StoreError::BreakerOpen);
         }
         let lane = usize::try_from(pending.waiter.tag_hash).unwrap_or(0) % self.lanes.len().max(1);
         let rejected = match self.lanes.get(lane) {
@@ -76,7 +79,7 @@ impl Node {
             None => Some(pending),
         };
         if let Some(pending) = rejected {
-            pending.fail(StoreError::Unreachable);
+            self.state.refuse(pending, StoreError::Unreachable);
         }
     }
 
@@ -97,6 +100,12 @@ impl NodeState {
         self.links.iter().filter_map(ArcSwapOption::load_full)
     }
 
+    /// Answers charges with an error and counts them.
+    pub(super) fn refuse(&self, pending: Pending, error: StoreError) {
+        self.series.not_decided(error.reason(), 1);
+        pending.fail(error);
+    }
+
     /// A call was answered, if only with an error.
     pub(super) fn answered(&self) {
         self.breaker.succeeded();
@@ -112,6 +121,7 @@ impl NodeState {
     /// A call failed in a way that the next one may share.
     pub(super) fn failed(&self) {
         if self.breaker.failed() {
+            self.series.breaker.set(1);
             tracing::warn!(node = %self.address, "Redis does not answer: no calls until it does");
         }
     }
@@ -119,6 +129,7 @@ impl NodeState {
     /// A probe or a new connection was answered.
     pub(super) fn recovered(&self) {
         if self.breaker.close() {
+            self.series.breaker.set(0);
             tracing::info!(node = %self.address, "Redis answers again");
         }
     }

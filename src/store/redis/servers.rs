@@ -10,6 +10,7 @@ use super::pending::{InFlight, Pending, Sending, Waiter, failed};
 use super::slots::slot;
 use crate::algorithm::Decision;
 use crate::store::{Batch, Outcomes, StoreError};
+use crate::telemetry::StoreOp;
 use ahash::RandomState;
 use redis::{Cmd, Value};
 use smallvec::SmallVec;
@@ -71,6 +72,10 @@ impl Servers {
         self.fleet.health.state()
     }
 
+    pub(super) fn is_reachable(&self) -> bool {
+        self.fleet.is_reachable()
+    }
+
     pub(super) fn spans_tags(&self) -> bool {
         !self.fleet.is_clustered()
     }
@@ -118,7 +123,10 @@ impl Servers {
         groups: Groups,
         deadline: Instant,
     ) -> Result<Receiver<Outcomes>, StoreError> {
-        let ticket = self.in_flight.enter().ok_or(StoreError::Overloaded)?;
+        let Some(ticket) = self.in_flight.enter() else {
+            self.fleet.calls.series.not_decided("", StoreError::Overloaded.reason(), 1);
+            return Err(StoreError::Overloaded);
+        };
         let tag = groups.first().map_or("", |group| tag_of(batch, *group));
         let (answer, receiver) = oneshot::channel();
         let waiter = Waiter {
@@ -151,7 +159,7 @@ impl Servers {
         &self,
         bucket: &Arc<Batch>,
     ) -> Result<Option<Decision>, StoreError> {
-        if self.ask("EXISTS", bucket).await? == 0 {
+        if self.ask(StoreOp::Inspect, "EXISTS", bucket).await? == 0 {
             return Ok(None);
         }
         let outcome = self.decide(bucket, Some(Instant::now() + ADMIN)).await.pop();
@@ -160,17 +168,20 @@ impl Servers {
 
     /// Forgets the only bucket of this batch. Says whether there was one.
     pub(super) async fn reset(&self, bucket: &Batch) -> Result<bool, StoreError> {
-        Ok(self.ask("DEL", bucket).await? > 0)
+        Ok(self.ask(StoreOp::Reset, "DEL", bucket).await? > 0)
     }
 
-    async fn ask(&self, command: &str, bucket: &Batch) -> Result<i64, StoreError> {
+    async fn ask(&self, op: StoreOp, command: &str, bucket: &Batch) -> Result<i64, StoreError> {
         let item = bucket.items.first().ok_or(StoreError::Unintelligible)?;
         let node = self.fleet.node_of(slot(bucket.tag(item)))?;
         let link = node.state.any_link().ok_or(StoreError::Unreachable)?;
         let mut asked = Cmd::new();
         asked.arg(command);
         write_key(&mut asked, &self.fleet.calls.key_prefix, bucket.key(item));
-        match link.ask_one(asked, ADMIN).await {
+        let sent = Instant::now();
+        let answer = link.ask_one(asked, ADMIN).await;
+        node.state.series.answered(op, sent.elapsed());
+        match answer {
             Ok(Value::Int(number)) => Ok(number),
             Ok(_) => Err(StoreError::Unintelligible),
             Err(error) => {

@@ -3,6 +3,7 @@
 use super::fleet::Fleet;
 use super::link::Link;
 use super::node::NodeState;
+use super::report::Report;
 use crate::store::StoreError;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +13,9 @@ use tokio_util::sync::CancellationToken;
 /// Between two probes of a server that fails, give or take a quarter.
 const PROBE: Duration = Duration::from_millis(250);
 
-/// Between two checks of the role of a server that does not.
+/// Between two checks of the role of a server that does not, and before the first one.
 const ROLE: Duration = Duration::from_secs(5);
+const FIRST: Duration = Duration::from_millis(500);
 
 /// After so long a silence one connection is replaced, in case that it is the connections that do
 /// not answer and not the server: a proxy may hold them open to one that is gone.
@@ -22,13 +24,17 @@ const SILENCE: Duration = Duration::from_secs(5);
 /// Watches until `stop`.
 pub(super) async fn watch(fleet: Arc<Fleet>, node: Arc<NodeState>, stop: CancellationToken) {
     let watching = async {
+        let mut report = Report::default();
+        let mut pause = FIRST;
         loop {
-            _ = timeout(ROLE, node.breaker.opened()).await;
+            _ = timeout(pause, node.breaker.opened()).await;
+            pause = ROLE;
             if node.breaker.is_open() {
                 fleet.doubt();
                 probe(&node).await;
             } else {
                 check_roles(&fleet, &node).await;
+                report.refresh(&node).await;
             }
         }
     };

@@ -1,4 +1,4 @@
-//! How Redis is reached and used, as the settings say it.
+//! How Redis is reached and used.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 /// A Redis store.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedisConfig {
     /// Where buckets live.
     pub servers: RedisServers,
@@ -25,7 +25,7 @@ pub struct RedisConfig {
 }
 
 /// One Redis: a server, a master that sentinels know, or a cluster.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedisServers {
     /// What its variables begin with, for messages: `REDIS` or `REDIS_PERSECOND`.
     pub variables: &'static str,
@@ -153,11 +153,25 @@ impl Address {
     }
 
     /// The name that a certificate must be for.
-    pub(super) fn host(&self) -> &str {
+    pub fn host(&self) -> &str {
         match self {
             Self::Tcp { host, .. } => host,
             Self::Unix(_) => "localhost",
         }
+    }
+}
+
+impl fmt::Display for Topology {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, addresses) = match self {
+            Self::Single(address) => return write!(f, "single at {address}"),
+            Self::Sentinel { master, sentinels } => {
+                (format!("master `{master}` of sentinels"), sentinels)
+            }
+            Self::Cluster { seeds } => ("cluster".to_owned(), seeds),
+        };
+        let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+        write!(f, "{kind} at {}", addresses.join(", "))
     }
 }
 
