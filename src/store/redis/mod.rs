@@ -36,11 +36,11 @@ pub use config::{
 pub use fault::Misconfigured;
 pub use health::RedisState;
 
-use super::{Batch, BatchItem, Outcomes, StoreError};
+use super::{Batch, BatchItem, Outcomes, Part, StoreError};
 use crate::algorithm::Decision;
 use names::HashedNames;
 use pending::{InFlight, failed};
-use per_second::{Homes, Part};
+use per_second::Homes;
 use script::Scripts;
 use servers::Servers;
 use std::sync::Arc;
