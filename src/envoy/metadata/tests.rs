@@ -107,10 +107,10 @@ fn a_descriptor_that_the_store_did_not_decide_says_so() {
     let decided_by = DecidedBy::Fallback { mode, reason };
     let statuses = [Status { decided_by, ..passed(minute(), 1, 1) }];
     let metadata = of(&request(&[&[]]), decided(Code::Ok, &statuses));
-    let descriptor = json!({
+    let shown = json!({
         "entries": [], "code": "OK", "decidedBy": "local", "storeFailure": "breaker_open",
     });
-    assert_eq!(as_json(metadata)["descriptors"], json!([descriptor]));
+    assert_eq!(as_json(metadata)["descriptors"], json!([shown]));
 }
 
 /// Checks the `metadata` field for rules that carry these, with these statuses.
