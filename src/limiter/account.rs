@@ -3,7 +3,7 @@
 use super::combine::Reported;
 use super::plan::Planned;
 use super::policies::Policies;
-use super::{Descriptor, Limiter};
+use super::{DecidedBy, Descriptor, Limiter};
 use crate::algorithm::Charge;
 use crate::rules::{Domain, Labels};
 use crate::telemetry::RuleSeries;
@@ -25,6 +25,9 @@ impl Limiter {
         planned: &Planned<'_>,
         reported: &Reported<'_>,
     ) {
+        if let DecidedBy::Fallback { mode, reason } = reported.by {
+            self.metrics.fallback(mode, reason.reason());
+        }
         let in_shadow = planned.rule().is_some_and(|rule| rule.shadow_mode);
         let count = |series: &RuleSeries| {
             count(series, descriptor.charge, reported, in_shadow, self.options.near_limit_ratio);
@@ -59,12 +62,14 @@ fn count(
         Charge::Refund(hits) => return series.total_negative_hits.inc_by(hits),
     };
     series.total_hits.inc_by(hits);
+    let from_cache = reported.by == DecidedBy::DenyCache;
     let added = Added::by(hits, reported, near_ratio);
     for (counter, n) in [
         (&series.over_limit, added.over),
         (&series.near_limit, added.near),
         (&series.within_limit, added.within),
         (&series.shadow_mode, if in_shadow { added.over } else { 0 }),
+        (&series.over_limit_with_local_cache, if from_cache { added.over } else { 0 }),
     ] {
         if n > 0 {
             counter.inc_by(n);
@@ -74,7 +79,7 @@ fn count(
 
 impl Added {
     fn by(hits: u64, reported: &Reported<'_>, near_ratio: f32) -> Self {
-        let Reported { limit, decision } = reported;
+        let Reported { limit, decision, .. } = reported;
         let capacity = limit.limit.capacity();
         let threshold = near_threshold(capacity, near_ratio);
         if decision.allowed {

@@ -47,6 +47,9 @@ impl Limiter {
         let views = self.views(&batch).await?;
         for item in &batch.items {
             self.store.reset(&batch, item).await?;
+            if let Some(stand_in) = &self.stand_in {
+                stand_in.refusals.refunded(batch.key(item), stand_in.now());
+            }
         }
         Ok(views)
     }

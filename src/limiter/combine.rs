@@ -4,16 +4,18 @@ use super::charges::Items;
 use super::plan::{Plan, Planned};
 use super::policies::Policies;
 use super::response::Statuses;
+use super::verdicts::Verdicts;
 use super::{Code, DecidedBy, Limiter, Request, Status, StatusLimit};
 use crate::algorithm::{Algorithm, Decision, Limit};
 use crate::clock::Micros;
-use crate::rules::{Allows, Domain, RuleLimit};
+use crate::rules::{Allows, Domain, FailureMode, RuleLimit};
 
 /// The limit of a descriptor that its status and metrics speak of, and what it decided.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reported<'a> {
     pub(super) limit: &'a RuleLimit,
     pub(super) decision: &'a Decision,
+    pub(super) by: DecidedBy,
 }
 
 /// A request and what was asked of the store for it.
@@ -31,14 +33,13 @@ impl Limiter {
     pub(super) fn combine(
         &self,
         decided: &Decided<'_, '_, '_>,
-        decisions: &[Decision],
+        verdicts: &Verdicts,
         statuses: &mut Statuses,
     ) {
         let Decided { domain, policies, request, plan, items } = decided;
         let descriptors = request.descriptors.iter().zip(&plan.descriptors).zip(*items);
         for ((descriptor, planned), items) in descriptors {
-            let decisions = decisions.get(items.clone()).unwrap_or_default();
-            let reported = Reported::of(planned.limits().zip(decisions));
+            let reported = Reported::of(planned.limits().zip(verdicts.of(items.clone())));
             if let Some(reported) = &reported {
                 self.account(policies, domain, descriptor, planned, reported);
             } else if planned.rule().is_none() {
@@ -52,7 +53,7 @@ impl Limiter {
     }
 
     fn status(&self, planned: &Planned<'_>, reported: &Reported<'_>) -> Status {
-        let Reported { limit, decision } = reported;
+        let Reported { limit, decision, by } = reported;
         let rule = planned.rule();
         let refused = !decision.allowed;
         let in_shadow = rule.is_some_and(|rule| rule.shadow_mode);
@@ -61,11 +62,13 @@ impl Limiter {
             rule: planned.rule_id(),
             limit: Some(StatusLimit::of(limit)),
             remaining: if refused { 0 } else { saturated(decision.remaining) },
-            reset_seconds: Some(duration(&limit.limit, decision).ceil_secs().max(1)),
+            reset_seconds: reported
+                .is_timed()
+                .then(|| duration(&limit.limit, decision).ceil_secs().max(1)),
             refused,
             never_fits: refused && decision.wait.is_none(),
             quota: self.options.quota_mode || rule.is_some_and(|rule| rule.quota_mode),
-            decided_by: DecidedBy::Store,
+            decided_by: *by,
         }
     }
 
@@ -92,15 +95,22 @@ impl Limiter {
 impl<'a> Reported<'a> {
     /// Of a list: the refused limit with the longest wait, or else the one with the smallest
     /// remaining; of equals the first. None if there is no limit.
-    fn of(decided: impl Iterator<Item = (&'a RuleLimit, &'a Decision)>) -> Option<Self> {
+    fn of(
+        decided: impl Iterator<Item = (&'a RuleLimit, (&'a Decision, DecidedBy))>,
+    ) -> Option<Self> {
         let mut found: Option<Self> = None;
-        for (limit, decision) in decided {
-            let next = Self { limit, decision };
+        for (limit, (decision, by)) in decided {
+            let next = Self { limit, decision, by };
             if found.is_none_or(|found| next.goes_before(&found)) {
                 found = Some(next);
             }
         }
         found
+    }
+
+    /// Whether it says anything about time: an open limit knows nothing.
+    fn is_timed(&self) -> bool {
+        !matches!(self.by, DecidedBy::Fallback { mode: FailureMode::Open, .. })
     }
 
     fn goes_before(&self, other: &Self) -> bool {

@@ -1,23 +1,27 @@
 //! The use case: match the descriptors, charge their buckets, combine the decisions.
 
 mod account;
+mod ask;
 mod buckets;
 mod charges;
 mod combine;
 mod dump;
+mod failure;
 mod plan;
 mod policies;
 mod request;
 mod response;
+mod verdicts;
 
 pub use buckets::BucketView;
 pub use dump::dump;
+pub use failure::{Share, StandIn, StandInOptions};
 pub use policies::Policies;
 pub use request::{Descriptor, Override, Request};
 pub use response::{Code, DecidedBy, Response, Status, StatusLimit};
 
-use crate::rules::{Domain, RuleSet};
-use crate::store::{Decisions, Store, StoreError};
+use crate::rules::{Domain, FailureMode, RuleSet};
+use crate::store::{Store, StoreError};
 use crate::telemetry::Metrics;
 use arc_swap::ArcSwapOption;
 use charges::Charges;
@@ -26,12 +30,14 @@ use plan::Plan;
 use response::Statuses;
 use std::sync::Arc;
 use tokio::time::Instant;
+use verdicts::Verdicts;
 
 /// Answers requests from the policies that are loaded now.
 #[derive(Debug)]
 pub struct Limiter {
     policies: ArcSwapOption<Policies>,
     store: Store,
+    stand_in: Option<StandIn>,
     metrics: Arc<Metrics>,
     options: Options,
 }
@@ -70,9 +76,18 @@ pub enum Error {
 }
 
 impl Limiter {
-    /// A limiter without policies yet.
+    /// A limiter without policies yet. If the store fails, so do its requests.
     pub fn new(store: Store, metrics: Arc<Metrics>, options: Options) -> Self {
-        Self { policies: ArcSwapOption::empty(), store, metrics, options }
+        Self { policies: ArcSwapOption::empty(), store, stand_in: None, metrics, options }
+    }
+
+    /// The same, where something stands in for the store when it fails.
+    #[must_use]
+    pub fn with_stand_in(self, stand_in: StandIn) -> Self {
+        for mode in FailureMode::ALL {
+            self.metrics.declare_fallback(mode, StoreError::ALL.map(StoreError::reason));
+        }
+        Self { stand_in: Some(stand_in), ..self }
     }
 
     /// Takes these rules from the next request on.
@@ -122,14 +137,13 @@ impl Limiter {
         let spans_tags = self.store.spans_tags();
         let Charges { batch, items } =
             Charges::of(domain, request, &plan, self.options, spans_tags);
-        let decisions: Decisions = if batch.items.is_empty() {
-            Decisions::new()
+        let verdicts = if batch.items.is_empty() {
+            Verdicts::default()
         } else {
-            let outcomes = self.store.decide(&Arc::new(batch), gives_up).await;
-            outcomes.into_iter().collect::<Result<_, _>>()?
+            self.ask(Arc::new(batch), &plan, &items, gives_up).await?
         };
         let decided = Decided { domain, policies, request, plan: &plan, items: &items };
-        self.combine(&decided, &decisions, statuses);
+        self.combine(&decided, &verdicts, statuses);
         Ok(())
     }
 }

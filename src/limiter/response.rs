@@ -1,7 +1,8 @@
 //! What is answered.
 
 use super::Policies;
-use crate::rules::{Map, Rule, RuleId, Unit, merge};
+use crate::rules::{FailureMode, Map, Rule, RuleId, Unit, merge};
+use crate::store::StoreError;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -75,6 +76,15 @@ pub enum DecidedBy {
     Unlimited,
     /// The store.
     Store,
+    /// A refusal by the store that still held.
+    DenyCache,
+    /// The limit's failure mode, because the store could not.
+    Fallback {
+        /// The mode.
+        mode: FailureMode,
+        /// Why the store could not.
+        reason: StoreError,
+    },
 }
 
 impl Response {
@@ -86,10 +96,8 @@ impl Response {
     /// The `metadata` of all rules whose limits let their descriptors pass, in the order of the
     /// descriptors; the first one wins.
     pub fn metadata(&self) -> Map {
-        let passed = self
-            .statuses
-            .iter()
-            .filter(|status| status.code == Code::Ok && status.decided_by == DecidedBy::Store);
+        let passed =
+            self.statuses.iter().filter(|status| status.code == Code::Ok && status.limit.is_some());
         let mut merged = Map::new();
         for found in passed.filter_map(|status| self.rule(status)?.metadata.as_deref()) {
             merge(&mut merged, found);

@@ -112,6 +112,9 @@ impl Unit {
 }
 
 impl FailureMode {
+    /// Every mode.
+    pub const ALL: [Self; 4] = [Self::Open, Self::Closed, Self::Local, Self::Error];
+
     /// Its word in policy files and metrics.
     pub const fn name(self) -> &'static str {
         match self {

@@ -5,6 +5,7 @@ use crate::algorithm::{Charge, Decision, Limit};
 use crate::rules::KeyRange;
 use smallvec::SmallVec;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// What one request asks of the store: charges to buckets, in groups that are decided atomically.
 #[derive(Clone, Debug, Default)]
@@ -40,6 +41,15 @@ pub struct BatchMember {
     pub votes: bool,
     /// Its items.
     pub items: Range<usize>,
+}
+
+/// Some of a request's charges. What is left of a group stays a group.
+#[derive(Debug, Default)]
+pub struct Part {
+    /// The charges.
+    pub batch: Arc<Batch>,
+    /// Where its items stand in the whole.
+    pub items: SmallVec<[usize; 4]>,
 }
 
 /// What became of each item of a batch, in its order.
@@ -78,5 +88,28 @@ impl Batch {
             return (&[], &[]);
         };
         (members, self.items.get(first.items.start..last.items.end).unwrap_or_default())
+    }
+}
+
+impl Part {
+    /// The charges of the members that belong to it.
+    pub fn of(batch: &Batch, belongs: impl Fn(&BatchMember) -> bool) -> Self {
+        let mut part = Batch { keys: batch.keys.clone(), ..Batch::default() };
+        let mut places = SmallVec::new();
+        for group in &batch.groups {
+            let start = part.members.len();
+            let members = batch.members.get(group.clone()).unwrap_or_default();
+            for member in members.iter().filter(|member| belongs(member)) {
+                let first = part.items.len();
+                let items = batch.items.get(member.items.clone()).unwrap_or_default();
+                part.items.extend(items.iter().cloned());
+                places.extend(member.items.clone());
+                part.members.push(BatchMember { items: first..part.items.len(), ..*member });
+            }
+            if part.members.len() > start {
+                part.groups.push(start..part.members.len());
+            }
+        }
+        Self { batch: Arc::new(part), items: places }
     }
 }

@@ -58,6 +58,11 @@ impl StoreError {
         Self::Unintelligible,
     ];
 
+    /// Whether the charge may have been counted all the same.
+    pub const fn may_be_counted(self) -> bool {
+        matches!(self, Self::Timeout | Self::Unreachable | Self::Unintelligible)
+    }
+
     /// Its word in metrics and metadata.
     pub const fn reason(self) -> &'static str {
         match self {

@@ -1,12 +1,18 @@
 //! Where buckets live. Stores report what they cannot do, they never allow.
 
 mod batch;
+mod deny_cache;
 mod error;
+#[cfg(test)]
+mod failing;
 mod memory;
 mod redis;
 
-pub use batch::{Batch, BatchItem, BatchMember, Decisions, Outcomes};
+pub use batch::{Batch, BatchItem, BatchMember, Decisions, Outcomes, Part};
+pub use deny_cache::{DenyCache, DenyConfig, Refused};
 pub use error::StoreError;
+#[cfg(test)]
+pub use failing::FailingStore;
 pub use memory::{MemoryConfig, MemoryStore};
 pub use redis::{
     Address, Credentials, KeySecret, Misconfigured, NoAddress, OpTimeout, RedisConfig,
@@ -24,6 +30,9 @@ pub enum Store {
     Memory(MemoryStore),
     /// In Redis.
     Redis(RedisStore),
+    /// In memory, where a test says what fails.
+    #[cfg(test)]
+    Failing(FailingStore),
 }
 
 impl Store {
@@ -32,6 +41,8 @@ impl Store {
         match self {
             Self::Memory(memory) => memory.decide(batch).into_iter().map(Ok).collect(),
             Self::Redis(redis) => redis.decide(batch, gives_up).await,
+            #[cfg(test)]
+            Self::Failing(failing) => failing.decide(batch),
         }
     }
 
@@ -45,6 +56,8 @@ impl Store {
         match self {
             Self::Memory(memory) => Ok(memory.inspect(batch, item)),
             Self::Redis(redis) => redis.inspect(batch, item).await,
+            #[cfg(test)]
+            Self::Failing(failing) => Ok(failing.memory().inspect(batch, item)),
         }
     }
 
@@ -54,6 +67,8 @@ impl Store {
         match self {
             Self::Memory(memory) => Ok(memory.reset(batch, item)),
             Self::Redis(redis) => redis.reset(batch, item).await,
+            #[cfg(test)]
+            Self::Failing(failing) => Ok(failing.memory().reset(batch, item)),
         }
     }
 
@@ -62,6 +77,8 @@ impl Store {
         match self {
             Self::Memory(_) => true,
             Self::Redis(redis) => redis.spans_tags(),
+            #[cfg(test)]
+            Self::Failing(_) => true,
         }
     }
 }

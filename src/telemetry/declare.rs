@@ -83,6 +83,21 @@ impl Declare {
         )
     }
 
+    pub(super) fn lost_refunds(&self) -> IntCounter {
+        self.counter(
+            "tidegate_lost_refunds_total",
+            "Refunds to limits that the store could not take and no local bucket could either.",
+        )
+    }
+
+    pub(super) fn fallback_decisions(&self) -> IntCounterVec {
+        self.counters(
+            "tidegate_fallback_decisions_total",
+            "Descriptors answered by their failure mode because the store could not decide.",
+            &["mode", "reason"],
+        )
+    }
+
     pub(super) fn unmatched_descriptors(&self) -> IntCounterVec {
         self.counters(
             "tidegate_unmatched_descriptors_total",

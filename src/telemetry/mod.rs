@@ -10,7 +10,7 @@ pub use rule_series::{Counter, RuleSeries};
 pub use store_series::{ServerSeries, StoreOp, StoreSeries};
 
 use crate::clock::Micros;
-use crate::rules::{Labels, RuleSet};
+use crate::rules::{FailureMode, Labels, RuleSet};
 use declare::Declare;
 use prometheus::{Gauge, Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry};
 use rule_limits::RuleLimits;
@@ -41,6 +41,9 @@ pub struct Metrics {
     pub config_load_error: IntCounter,
     /// `tidegate_unknown_domain_requests_total`
     pub unknown_domain_requests: IntCounter,
+    /// `tidegate_lost_refunds_total`: of limits whose store failed and that hold no local bucket.
+    pub lost_refunds: IntCounter,
+    fallback_decisions: IntCounterVec,
     unmatched_descriptors: IntCounterVec,
     series_overflow: IntCounter,
     live_buckets: IntGauge,
@@ -89,6 +92,8 @@ impl Metrics {
             config_load_success: declare.config_load_success(),
             config_load_error: declare.config_load_error(),
             unknown_domain_requests: declare.unknown_domain_requests(),
+            lost_refunds: declare.lost_refunds(),
+            fallback_decisions: declare.fallback_decisions(),
             unmatched_descriptors: declare.unmatched_descriptors(),
             series_overflow: declare.series_overflow(),
             live_buckets: declare.live_buckets(),
@@ -119,6 +124,22 @@ impl Metrics {
     /// loaded, and never for a domain that only a request names.
     pub fn unmatched_descriptors(&self, domain: &str) -> IntCounter {
         self.unmatched_descriptors.with_label_values(&[domain])
+    }
+
+    /// Shows `tidegate_fallback_decisions_total` of a mode from now on, at zero for these reasons.
+    pub fn declare_fallback(
+        &self,
+        mode: FailureMode,
+        reasons: impl IntoIterator<Item = &'static str>,
+    ) {
+        for reason in reasons {
+            _ = self.fallback_decisions.with_label_values(&[mode.name(), reason]);
+        }
+    }
+
+    /// Counts a descriptor that was answered by a failure mode, for a reason.
+    pub fn fallback(&self, mode: FailureMode, reason: &'static str) {
+        self.fallback_decisions.with_label_values(&[mode.name(), reason]).inc();
     }
 
     /// Counts an answered `ShouldRateLimit` call and what it took from first to last byte.

@@ -215,7 +215,7 @@ fn labels_of(text: &str, name: &str) -> String {
 fn a_rule() -> RuleSet {
     let defaults = crate::rules::Defaults {
         algorithm: crate::algorithm::Algorithm::TokenBucket,
-        failure_mode: crate::rules::FailureMode::Local,
+        failure_mode: FailureMode::Local,
         burst: None,
         count_denied: None,
         version: None,

@@ -55,6 +55,9 @@ fn add_asked(fields: &mut Fields, wire: &RateLimitDescriptor) {
 fn add_decided(fields: &mut Fields, status: &Status) {
     fields.insert("code".into(), code_word(status.code).into());
     fields.insert("decidedBy".into(), decided_by_word(status.decided_by).into());
+    if let DecidedBy::Fallback { reason, .. } = status.decided_by {
+        fields.insert("storeFailure".into(), reason.reason().into());
+    }
     if status.never_fits {
         fields.insert("neverFits".into(), true.into());
     }
@@ -123,6 +126,8 @@ fn decided_by_word(decided_by: DecidedBy) -> &'static str {
         DecidedBy::NoLimit => "no_limit",
         DecidedBy::Unlimited => "unlimited",
         DecidedBy::Store => "store",
+        DecidedBy::DenyCache => "deny_cache",
+        DecidedBy::Fallback { mode, .. } => mode.name(),
     }
 }
 

@@ -98,6 +98,21 @@ fn a_descriptor_without_limit_says_so() {
     );
 }
 
+#[test]
+fn a_descriptor_that_the_store_did_not_decide_says_so() {
+    use crate::limiter::DecidedBy;
+    use crate::rules::FailureMode;
+    use crate::store::StoreError;
+    let (mode, reason) = (FailureMode::Local, StoreError::BreakerOpen);
+    let decided_by = DecidedBy::Fallback { mode, reason };
+    let statuses = [Status { decided_by, ..passed(minute(), 1, 1) }];
+    let metadata = of(&request(&[&[]]), decided(Code::Ok, &statuses));
+    let shown = json!({
+        "entries": [], "code": "OK", "decidedBy": "local", "storeFailure": "breaker_open",
+    });
+    assert_eq!(as_json(metadata)["descriptors"], json!([shown]));
+}
+
 /// Checks the `metadata` field for rules that carry these, with these statuses.
 fn check_merged(carried: &[Json], statuses: &[Status], expected: Option<&Json>) {
     let carriers = carried.iter().map(|json| rule_with("shop.k", 1, json)).collect();

@@ -50,7 +50,10 @@ impl RateLimit {
     ) -> Result<RateLimitResponse, Error> {
         let answer = self.decide(asked, gives_up).await;
         if let Err(error) = &answer {
-            self.metrics.service_errors.inc();
+            match error {
+                Error::Limiter(limiter::Error::Store(_)) => self.metrics.redis_errors.inc(),
+                Error::Invalid(_) | Error::Limiter(_) => self.metrics.service_errors.inc(),
+            }
             tracing::debug!(%error, "no answer to a rate-limit request");
         }
         answer

@@ -2,6 +2,8 @@
 
 mod accounting;
 mod admin;
+mod denying;
+mod failing;
 mod groups;
 mod lists;
 mod matching;
@@ -17,7 +19,7 @@ use crate::rules::{
     Allows, Consume, Defaults, Entry, FailureMode, Labels, Level, LimitParts, Map, Node, Rule,
     RuleId, Source, Unit, Value,
 };
-use crate::store::{MemoryConfig, MemoryStore};
+use crate::store::{FailingStore, MemoryConfig, MemoryStore};
 use crate::telemetry::RuleSeries;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -75,6 +77,33 @@ impl House {
         let house = Self { limiter, clock, metrics };
         house.install(policies);
         house
+    }
+
+    /// A house whose store can fail.
+    fn failing(stand_in: StandInOptions, policies: impl IntoIterator<Item = Policy>) -> Self {
+        let House { clock, metrics, .. } = Self::new([]);
+        let config = MemoryConfig { max_buckets: 100_000 };
+        let memory = MemoryStore::new(config, Arc::<ManualClock>::clone(&clock));
+        let store = Store::Failing(FailingStore::new(memory));
+        let stand_in = StandIn::new(stand_in, Arc::<ManualClock>::clone(&clock));
+        let limiter = Limiter::new(store, Arc::clone(&metrics), OPTIONS).with_stand_in(stand_in);
+        let house = Self { limiter, clock, metrics };
+        house.install(policies);
+        house
+    }
+
+    fn failing_store(&self) -> &FailingStore {
+        match self.limiter.store() {
+            Store::Failing(store) => store,
+            Store::Memory(_) | Store::Redis(_) => panic!("this store never fails"),
+        }
+    }
+
+    /// From now on keys that hold these texts fail.
+    fn fail(&self, dead: &[&'static str]) -> &Self {
+        let dead: Vec<_> = dead.iter().map(|text| (*text, StoreError::Timeout)).collect();
+        self.failing_store().fail(&dead);
+        self
     }
 
     fn install(&self, policies: impl IntoIterator<Item = Policy>) {
@@ -297,6 +326,11 @@ impl LimitDraft {
 
     fn count_denied(mut self, count_denied: bool) -> Self {
         self.0.defaults.count_denied = Some(count_denied);
+        self
+    }
+
+    fn failing(mut self, mode: FailureMode) -> Self {
+        self.0.defaults.failure_mode = mode;
         self
     }
 

@@ -36,13 +36,13 @@ pub use config::{
 pub use fault::Misconfigured;
 pub use health::RedisState;
 
-use super::{Batch, BatchItem, Outcomes, StoreError};
+use super::{Batch, BatchItem, Outcomes, Part, StoreError};
 use crate::algorithm::Decision;
 use crate::settings::servers as config;
 use crate::telemetry::StoreSeries;
 use names::HashedNames;
 use pending::{InFlight, failed};
-use per_second::{Homes, Part};
+use per_second::Homes;
 use script::Scripts;
 use servers::Servers;
 use std::sync::Arc;

@@ -1,9 +1,7 @@
 //! Which charges go to the Redis for limits per second: descriptors all of whose limits are.
 
 use crate::clock::Micros;
-use crate::store::{Batch, BatchMember};
-use smallvec::SmallVec;
-use std::sync::Arc;
+use crate::store::{Batch, BatchMember, Part};
 
 /// Where the charges of a request go.
 #[derive(Debug)]
@@ -15,14 +13,6 @@ pub(super) enum Homes {
         main: Part,
         per_second: Part,
     },
-}
-
-/// Some of a request's charges. What is left of a group stays a group.
-#[derive(Debug, Default)]
-pub(super) struct Part {
-    pub(super) batch: Arc<Batch>,
-    /// Where its items stand in the whole.
-    pub(super) items: SmallVec<[usize; 4]>,
 }
 
 impl Homes {
@@ -44,28 +34,6 @@ impl Homes {
 fn is_per_second(batch: &Batch, member: &BatchMember) -> bool {
     let items = batch.items.get(member.items.clone()).unwrap_or_default();
     !items.is_empty() && items.iter().all(|item| item.limit.window == Micros::SECOND)
-}
-
-impl Part {
-    fn of(batch: &Batch, belongs: impl Fn(&BatchMember) -> bool) -> Self {
-        let mut part = Batch { keys: batch.keys.clone(), ..Batch::default() };
-        let mut places = SmallVec::new();
-        for group in &batch.groups {
-            let start = part.members.len();
-            let members = batch.members.get(group.clone()).unwrap_or_default();
-            for member in members.iter().filter(|member| belongs(member)) {
-                let first = part.items.len();
-                let items = batch.items.get(member.items.clone()).unwrap_or_default();
-                part.items.extend(items.iter().cloned());
-                places.extend(member.items.clone());
-                part.members.push(BatchMember { items: first..part.items.len(), ..*member });
-            }
-            if part.members.len() > start {
-                part.groups.push(start..part.members.len());
-            }
-        }
-        Self { batch: Arc::new(part), items: places }
-    }
 }
 
 #[cfg(test)]
