@@ -49,10 +49,17 @@ impl RateLimit {
     ) -> Result<RateLimitResponse, Error> {
         let answer = self.decide(asked).await;
         if let Err(error) = &answer {
-            self.metrics.service_errors.inc();
+            self.count(error);
             tracing::debug!(%error, "no answer to a rate-limit request");
         }
         answer
+    }
+
+    fn count(&self, error: &Error) {
+        match error {
+            Error::Limiter(limiter::Error::Store(_)) => self.metrics.redis_errors.inc(),
+            Error::Invalid(_) | Error::Limiter(_) => self.metrics.service_errors.inc(),
+        }
     }
 
     async fn decide(&self, asked: &RateLimitRequest) -> Result<RateLimitResponse, Error> {
