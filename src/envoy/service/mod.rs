@@ -2,7 +2,7 @@
 
 use super::convert::{self, Invalid};
 use super::proto::{RateLimitRequest, RateLimitResponse, RateLimitService, RateLimitServiceServer};
-use super::{Options, respond};
+use super::{Options, patience::Patience, respond};
 use crate::limiter::{self, Limiter};
 use crate::telemetry::Metrics;
 use std::sync::Arc;
@@ -34,8 +34,8 @@ impl RateLimit {
     }
 
     /// The service as a gRPC server takes it.
-    pub fn grpc(self: Arc<Self>) -> RateLimitServiceServer<Self> {
-        RateLimitServiceServer::from_arc(self)
+    pub fn grpc(self: Arc<Self>) -> Patience<RateLimitServiceServer<Self>> {
+        Patience(RateLimitServiceServer::from_arc(self))
     }
 
     pub(super) fn options(&self) -> &Options {
