@@ -74,9 +74,10 @@ impl Limiter {
         Self { policies: ArcSwapOption::empty(), store, metrics, options }
     }
 
-    /// Takes these rules from the next request on.
-    pub fn install(&self, rules: RuleSet) {
-        self.policies.store(Some(Arc::new(Policies::new(rules, &self.metrics))));
+    /// Takes these rules from the next request on. Gives back those before: whoever drops them last
+    /// frees them all, which should not be a request.
+    pub fn install(&self, rules: RuleSet) -> Option<Arc<Policies>> {
+        self.policies.swap(Some(Arc::new(Policies::new(rules, &self.metrics))))
     }
 
     /// The policies in force.
