@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::Mutex;
 use tonic_health::ServingStatus;
 use tonic_health::pb::health_server::{Health as HealthService, HealthServer};
 use tonic_health::server::{HealthReporter, health_reporter};
@@ -14,12 +15,14 @@ const SERVICES: [&str; 2] = ["", "ratelimit"];
 pub(super) struct Health {
     reporter: HealthReporter,
     ready_without_domains: bool,
-    has_domains: AtomicBool,
+    has_rules: AtomicBool,
     draining: AtomicBool,
+    /// So that no older report overwrites a newer one.
+    reporting: Mutex<()>,
 }
 
 impl Health {
-    /// Not ready yet, unless no domain is needed.
+    /// Not ready yet.
     pub(super) async fn new(
         ready_without_domains: bool,
     ) -> (Arc<Self>, HealthServer<impl HealthService>) {
@@ -27,8 +30,9 @@ impl Health {
         let health = Self {
             reporter,
             ready_without_domains,
-            has_domains: AtomicBool::new(false),
+            has_rules: AtomicBool::new(false),
             draining: AtomicBool::new(false),
+            reporting: Mutex::default(),
         };
         health.report().await;
         (Arc::new(health), service)
@@ -36,13 +40,18 @@ impl Health {
 
     /// Whether requests should be sent here.
     pub(super) fn is_ready(&self) -> bool {
-        let has_rules = self.ready_without_domains || self.has_domains.load(Ordering::Relaxed);
-        has_rules && !self.draining.load(Ordering::Relaxed)
+        self.has_rules.load(Ordering::Relaxed) && !self.draining.load(Ordering::Relaxed)
     }
 
-    /// At least one domain is in force; it stays so.
-    pub(super) async fn domains_loaded(&self) {
-        if !self.has_domains.swap(true, Ordering::Relaxed) {
+    /// Whether policies without any domain are enough.
+    pub(super) fn needs_no_domains(&self) -> bool {
+        self.ready_without_domains
+    }
+
+    /// Policies are in force; it stays so.
+    pub(super) async fn installed(&self, has_domains: bool) {
+        let enough = has_domains || self.ready_without_domains;
+        if enough && !self.has_rules.swap(true, Ordering::Relaxed) {
             self.report().await;
         }
     }
@@ -61,6 +70,7 @@ impl Health {
     }
 
     async fn report(&self) {
+        let _one_at_a_time = self.reporting.lock().await;
         let status =
             if self.is_ready() { ServingStatus::Serving } else { ServingStatus::NotServing };
         for service in SERVICES {
@@ -77,17 +87,21 @@ mod tests {
     async fn ready_from_the_first_domain_until_drained() {
         let (health, _service) = Health::new(false).await;
         assert!(!health.is_ready());
-        health.domains_loaded().await;
+        health.installed(false).await;
+        assert!(!health.is_ready());
+        health.installed(true).await;
         assert!(health.is_ready());
         health.drain().await;
         assert!(!health.is_ready());
-        health.domains_loaded().await;
+        health.installed(true).await;
         assert!(!health.is_ready());
     }
 
     #[tokio::test]
-    async fn ready_without_domains_if_none_are_needed() {
+    async fn ready_without_domains_if_none_are_needed_but_not_before_a_load() {
         let (health, _service) = Health::new(true).await;
+        assert!(!health.is_ready());
+        health.installed(false).await;
         assert!(health.is_ready());
     }
 }

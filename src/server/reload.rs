@@ -83,7 +83,7 @@ impl Reload {
 
     /// Rules in force are not given up for none: an empty folder is most often a mistake.
     fn may_be_empty(&self) -> bool {
-        self.last.version.is_none() && self.health.is_ready()
+        self.last.version.is_none() && self.health.needs_no_domains()
     }
 
     async fn install(&mut self, loaded: Loaded) {
@@ -102,10 +102,8 @@ impl Reload {
             tracing::error!(%error, "policies could not be put in force");
             return;
         }
-        self.last = Last { version: Some(version), fault: None };
-        if has_domains {
-            self.health.domains_loaded().await;
-        }
+        self.last = Last { version: Some(version), ..Last::default() };
+        self.health.installed(has_domains).await;
     }
 
     fn announce(&self, loaded: &Loaded) {
