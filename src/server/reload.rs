@@ -34,6 +34,8 @@ pub(super) struct Last {
     version: Option<String>,
     /// Of the last load that failed, since one succeeded.
     fault: Option<Fault>,
+    /// Whether somebody asked for a load, who is to read of a fault even if it is the same.
+    asked: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -49,10 +51,14 @@ impl Reload {
         loop {
             tokio::select! {
                 change = changes.recv(), if watching => watching = change.is_some(),
-                Some(()) = asked.recv() => tracing::info!("asked to reload policies"),
+                Some(()) = asked.recv() => {
+                    tracing::info!("asked to reload policies");
+                    self.last.asked = true;
+                }
                 else => return,
             }
             self.load().await;
+            self.last.asked = false;
         }
     }
 
@@ -70,6 +76,7 @@ impl Reload {
     async fn take(&mut self, loaded: Loaded) {
         if self.last.version.as_deref() == Some(&loaded.version) {
             if self.last.fault.take().is_some() {
+                self.metrics.config_load_success.inc();
                 tracing::info!(version = %loaded.version, "policies are sound again");
             } else {
                 tracing::info!(version = %loaded.version, "policies have not changed");
@@ -123,22 +130,28 @@ impl Reload {
     }
 
     fn refuse(&mut self, fault: Fault) {
-        if self.last.fault.as_ref() == Some(&fault) {
-            return;
+        let is_new = self.last.fault.as_ref() != Some(&fault);
+        if is_new {
+            self.metrics.config_load_error.inc();
         }
-        self.metrics.config_load_error.inc();
+        if is_new || self.last.asked {
+            self.log(&fault);
+        }
+        self.last.fault = Some(fault);
+    }
+
+    fn log(&self, fault: &Fault) {
         let in_force = if self.last.version.is_some() {
             "those in force stay"
         } else {
             "nothing is in force: requests get UNAVAILABLE until they can be loaded"
         };
-        match &fault {
+        match fault {
             Fault::Report(report) => tracing::error!("policies are faulty; {in_force}\n{report}"),
             Fault::NoDomain => {
                 tracing::error!(paths = %self.paths(), "no policies are found; {in_force}");
             }
         }
-        self.last.fault = Some(fault);
     }
 
     fn paths(&self) -> String {
