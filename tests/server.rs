@@ -130,6 +130,19 @@ async fn a_faulty_reload_is_counted_and_logged_once_and_changes_nothing() {
 }
 
 #[tokio::test]
+async fn a_fault_is_logged_again_for_whoever_asks() {
+    let tidegate = Tidegate::start(&policy(5)).await;
+    tidegate.replace_policy("domain: shop\ndescriptors: 3\n");
+    logged(&tidegate, "policies are faulty").await;
+    tidegate.signal("HUP");
+    eventually("the fault to be logged again", async || {
+        (tidegate.log().matches("policies are faulty").count() == 2).then_some(())
+    })
+    .await;
+    assert_eq!(tidegate.metric("ratelimit_service_config_load_error").await, 1.0);
+}
+
+#[tokio::test]
 async fn counters_survive_a_reload_and_the_same_content_is_no_reload() {
     let tidegate = Tidegate::start(&policy(5)).await;
     assert_eq!(remaining(&tidegate, "ann").await, 4);

@@ -6,6 +6,7 @@ mod denied;
 mod headers;
 mod json;
 mod metadata;
+mod patience;
 pub mod proto;
 mod reflection;
 mod respond;
@@ -17,6 +18,7 @@ mod timeout;
 pub use convert::Invalid;
 pub use headers::{InvalidHeaderName, LimitHeaders};
 pub use json::{JsonError, answer, decode_request, encode_response};
+pub use patience::{Patience, TimedBody};
 pub use reflection::{reflection_v1, reflection_v1alpha};
 pub use service::{Error, RateLimit};
 

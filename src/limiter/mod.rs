@@ -90,9 +90,10 @@ impl Limiter {
         Self { stand_in: Some(stand_in), ..self }
     }
 
-    /// Takes these rules from the next request on.
-    pub fn install(&self, rules: RuleSet) {
-        self.policies.store(Some(Arc::new(Policies::new(rules, &self.metrics))));
+    /// Takes these rules from the next request on. Gives back those before: whoever drops them last
+    /// frees them all, which should not be a request.
+    pub fn install(&self, rules: RuleSet) -> Option<Arc<Policies>> {
+        self.policies.swap(Some(Arc::new(Policies::new(rules, &self.metrics))))
     }
 
     /// The policies in force.

@@ -76,8 +76,13 @@ impl From<BucketView> for Bucket {
     }
 }
 
-async fn rules(State(admin): State<Admin>) -> String {
-    admin.limiter.policies().map_or_else(String::new, |policies| dump(&policies.rules))
+/// With very many rules this takes a while, and so may dropping them: not for request threads.
+async fn rules(State(admin): State<Admin>) -> Response {
+    let text = move || admin.limiter.policies().map(|policies| dump(&policies.rules));
+    match tokio::task::spawn_blocking(text).await {
+        Ok(text) => text.unwrap_or_default().into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
 }
 
 async fn inspect(State(admin): State<Admin>, Query(query): Query<BucketQuery>) -> Response {

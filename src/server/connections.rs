@@ -1,6 +1,7 @@
 //! Accepts connections and sees each to its end: at its age, at the stop, or when it is cut off.
 
 use super::bind::Listener;
+use super::greeting::Greeting;
 use axum::Router;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -11,12 +12,19 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// How long a connection may take to send its first byte, or an HTTP/1 request its headers.
 const FIRST_BYTES: Duration = Duration::from_secs(30);
+
+/// Bytes with which an HTTP/2 connection begins.
+const PREFACE: usize = 24;
+
+/// How long they may take once the first is there.
+const PREFACE_WITHIN: Duration = Duration::from_secs(10);
 
 /// How often a silent peer is asked whether it is still there.
 const PING: Duration = Duration::from_secs(60);
@@ -39,6 +47,8 @@ const MAX_PENDING_RESETS: usize = 1024;
 pub(super) struct Connections {
     builder: Arc<Builder<TokioExecutor>>,
     max_age: Option<MaxAge>,
+    /// How many bytes a peer must send before it is served.
+    n_greeting: usize,
     life: Life,
 }
 
@@ -65,7 +75,7 @@ impl Connections {
     pub(super) fn http(life: Life) -> Self {
         let mut builder = Builder::new(TokioExecutor::new()).http1_only();
         builder.http1().timer(TokioTimer::new()).header_read_timeout(FIRST_BYTES);
-        Self { builder: Arc::new(builder), max_age: None, life }
+        Self { builder: Arc::new(builder), max_age: None, n_greeting: 0, life }
     }
 
     /// HTTP/2, for few connections with many calls each.
@@ -80,7 +90,7 @@ impl Connections {
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_pending_accept_reset_streams(MAX_PENDING_RESETS)
             .auto_date_header(false);
-        Self { builder: Arc::new(builder), max_age, life }
+        Self { builder: Arc::new(builder), max_age, n_greeting: PREFACE, life }
     }
 
     /// Serves a listener until the stop.
@@ -136,9 +146,12 @@ impl Connections {
         router: Router,
     ) {
         let service = TowerToHyperService::new(router);
+        let (stream, greeted) = Greeting::of(stream, self.n_greeting);
         let mut connection = pin!(self.builder.serve_connection(TokioIo::new(stream), service));
         let ended = tokio::select! {
+            biased;
             ended = connection.as_mut() => ended,
+            () = self.is_mute(greeted) => Ok(()),
             () = self.is_to_go() => {
                 connection.as_mut().graceful_shutdown();
                 tokio::select! {
@@ -149,6 +162,16 @@ impl Connections {
         };
         if let Err(error) = ended {
             tracing::debug!(%error, "a connection ended");
+        }
+    }
+
+    /// Whoever does not begin in time is not kept, nor whoever has not begun at the stop.
+    async fn is_mute(&self, greeted: oneshot::Receiver<()>) {
+        tokio::select! {
+            biased;
+            Ok(()) = greeted => std::future::pending().await,
+            () = self.life.stop.cancelled() => {}
+            () = sleep(PREFACE_WITHIN) => {}
         }
     }
 
@@ -198,6 +221,38 @@ fn with_jitter(age: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::io::{AsyncWriteExt, duplex};
+    use tokio::time::Instant;
+
+    /// Serves one peer that has sent `bytes` and keeps its end open.
+    async fn serve(bytes: &[u8], life: &Life) {
+        let (mut peer, ours) = duplex(1024);
+        peer.write_all(bytes).await.unwrap();
+        Connections::grpc(None, life.clone()).run(ours, Router::new()).await;
+        drop(peer);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_begins_and_falls_silent_is_not_kept() {
+        let started = Instant::now();
+        serve(b"P", &Life::default()).await;
+        assert_eq!(started.elapsed(), PREFACE_WITHIN);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_not_begun_does_not_delay_the_stop() {
+        let (started, life) = (Instant::now(), Life::default());
+        life.stop.cancel();
+        serve(b"PRI * HTTP/2.0", &life).await;
+        assert_eq!(started.elapsed(), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_begun_is_kept() {
+        let life = Life::default();
+        let bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+        assert!(timeout(2 * PREFACE_WITHIN, serve(bytes, &life)).await.is_err());
+    }
 
     #[test]
     fn jitter_is_at_most_ten_per_cent() {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::Mutex;
 use tonic_health::ServingStatus;
 use tonic_health::pb::health_server::{Health as HealthService, HealthServer};
 use tonic_health::server::{HealthReporter, health_reporter};
@@ -14,13 +15,15 @@ const SERVICES: [&str; 2] = ["", "ratelimit"];
 pub(super) struct Health {
     reporter: HealthReporter,
     ready_without_domains: bool,
-    has_domains: AtomicBool,
+    has_rules: AtomicBool,
     store_can_answer: AtomicBool,
     draining: AtomicBool,
+    /// So that no older report overwrites a newer one.
+    reporting: Mutex<()>,
 }
 
 impl Health {
-    /// Not ready yet, unless no domain is needed and the store needs not be waited for.
+    /// Not ready yet.
     pub(super) async fn new(
         ready_without_domains: bool,
         store_can_answer: bool,
@@ -29,9 +32,10 @@ impl Health {
         let health = Self {
             reporter,
             ready_without_domains,
-            has_domains: AtomicBool::new(false),
+            has_rules: AtomicBool::new(false),
             store_can_answer: AtomicBool::new(store_can_answer),
             draining: AtomicBool::new(false),
+            reporting: Mutex::default(),
         };
         health.report().await;
         (Arc::new(health), service)
@@ -39,14 +43,9 @@ impl Health {
 
     /// Whether requests should be sent here.
     pub(super) fn is_ready(&self) -> bool {
-        let has_rules = self.ready_without_domains || self.has_domains.load(Ordering::Relaxed);
-        let has_store = self.store_can_answer.load(Ordering::Relaxed);
-        has_rules && has_store && !self.draining.load(Ordering::Relaxed)
-    }
-
-    /// Whether it is not ready as long as no domain is in force.
-    pub(super) fn needs_domains(&self) -> bool {
-        !self.ready_without_domains
+        self.has_rules.load(Ordering::Relaxed)
+            && self.store_can_answer.load(Ordering::Relaxed)
+            && !self.draining.load(Ordering::Relaxed)
     }
 
     /// Whether the store, or else the policies for its failure, can answer every rule.
@@ -56,9 +55,15 @@ impl Health {
         }
     }
 
-    /// At least one domain is in force; it stays so.
-    pub(super) async fn domains_loaded(&self) {
-        if !self.has_domains.swap(true, Ordering::Relaxed) {
+    /// Whether policies without any domain are enough.
+    pub(super) fn needs_no_domains(&self) -> bool {
+        self.ready_without_domains
+    }
+
+    /// Policies are in force; it stays so.
+    pub(super) async fn installed(&self, has_domains: bool) {
+        let enough = has_domains || self.ready_without_domains;
+        if enough && !self.has_rules.swap(true, Ordering::Relaxed) {
             self.report().await;
         }
     }
@@ -77,6 +82,7 @@ impl Health {
     }
 
     async fn report(&self) {
+        let _one_at_a_time = self.reporting.lock().await;
         let status =
             if self.is_ready() { ServingStatus::Serving } else { ServingStatus::NotServing };
         for service in SERVICES {
@@ -93,23 +99,28 @@ mod tests {
     async fn ready_from_the_first_domain_until_drained() {
         let (health, _service) = Health::new(false, true).await;
         assert!(!health.is_ready());
-        health.domains_loaded().await;
+        health.installed(false).await;
+        assert!(!health.is_ready());
+        health.installed(true).await;
         assert!(health.is_ready());
         health.drain().await;
         assert!(!health.is_ready());
-        health.domains_loaded().await;
+        health.installed(true).await;
         assert!(!health.is_ready());
     }
 
     #[tokio::test]
-    async fn ready_without_domains_if_none_are_needed() {
+    async fn ready_without_domains_if_none_are_needed_but_not_before_a_load() {
         let (health, _service) = Health::new(true, true).await;
+        assert!(!health.is_ready());
+        health.installed(false).await;
         assert!(health.is_ready());
     }
 
     #[tokio::test]
     async fn ready_only_while_the_store_can_answer() {
         let (health, _service) = Health::new(true, false).await;
+        health.installed(false).await;
         assert!(!health.is_ready());
         health.store_can_answer(true).await;
         assert!(health.is_ready());

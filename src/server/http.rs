@@ -25,6 +25,9 @@ const BODY: Duration = Duration::from_secs(10);
 /// How many scrapes run at once; others wait.
 const MAX_SCRAPES: usize = 2;
 
+/// How long they wait.
+const SCRAPE_TURN: Duration = Duration::from_secs(10);
+
 /// What the handlers answer from.
 #[derive(Clone, Debug)]
 pub(super) struct Http {
@@ -95,7 +98,8 @@ async fn answer_json(State(http): State<Http>, request: Request) -> Response {
 }
 
 async fn scrape(State(scrapes): State<Scrapes>) -> Response {
-    let Ok(permit) = Arc::clone(&scrapes.permits).acquire_owned().await else {
+    let turn = timeout(SCRAPE_TURN, Arc::clone(&scrapes.permits).acquire_owned()).await;
+    let Ok(Ok(permit)) = turn else {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     };
     let rendered = tokio::task::spawn_blocking(move || {
@@ -106,5 +110,38 @@ async fn scrape(State(scrapes): State<Scrapes>) -> Response {
     match rendered.await {
         Ok(text) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::ManualClock;
+    use crate::limiter;
+    use crate::store::{MemoryConfig, MemoryStore};
+
+    fn scrapes() -> Scrapes {
+        let config = MemoryConfig { max_buckets: 10 };
+        let store = Store::Memory(MemoryStore::new(config, Arc::new(ManualClock::default())));
+        let metrics = Metrics::new(10);
+        let options = limiter::Options {
+            shadow_mode: false,
+            quota_mode: false,
+            near_limit_ratio: 0.8,
+            stop_when_over_limit: false,
+        };
+        let limiter = Limiter::new(store, Arc::clone(&metrics), options);
+        Scrapes::new(metrics, Arc::new(limiter))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_scrape_that_does_not_get_its_turn_is_sent_away() {
+        let scrapes = scrapes();
+        let others = Arc::clone(&scrapes.permits);
+        let others = others.try_acquire_many(u32::try_from(MAX_SCRAPES).unwrap()).unwrap();
+        let response = scrape(State(scrapes.clone())).await;
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        drop(others);
+        assert_eq!(scrape(State(scrapes)).await.status(), StatusCode::OK);
     }
 }

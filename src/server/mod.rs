@@ -6,6 +6,7 @@ mod bind;
 mod connections;
 mod entries;
 mod example;
+mod greeting;
 mod grpc;
 mod health;
 mod http;

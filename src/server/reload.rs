@@ -4,12 +4,17 @@ use super::health::Health;
 use crate::algorithm::{Algorithm, Anchor};
 use crate::clock::Clock;
 use crate::config::{self, Loaded, Report};
-use crate::limiter::Limiter;
+use crate::limiter::{Limiter, Policies};
 use crate::rules::RuleSet;
 use crate::telemetry::{ConfigFacts, Metrics};
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 use tokio::signal::unix::Signal;
 use tokio::sync::mpsc;
+
+/// How long requests may hold rules that are no longer in force.
+const UNDER_WAY: Duration = Duration::from_secs(1);
 
 /// Loads policies. One at a time: whoever holds it.
 #[derive(Debug)]
@@ -29,6 +34,8 @@ pub(super) struct Last {
     version: Option<String>,
     /// Of the last load that failed, since one succeeded.
     fault: Option<Fault>,
+    /// Whether somebody asked for a load, who is to read of a fault even if it is the same.
+    asked: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -44,10 +51,14 @@ impl Reload {
         loop {
             tokio::select! {
                 change = changes.recv(), if watching => watching = change.is_some(),
-                Some(()) = asked.recv() => tracing::info!("asked to reload policies"),
+                Some(()) = asked.recv() => {
+                    tracing::info!("asked to reload policies");
+                    self.last.asked = true;
+                }
                 else => return,
             }
             self.load().await;
+            self.last.asked = false;
         }
     }
 
@@ -65,6 +76,7 @@ impl Reload {
     async fn take(&mut self, loaded: Loaded) {
         if self.last.version.as_deref() == Some(&loaded.version) {
             if self.last.fault.take().is_some() {
+                self.metrics.config_load_success.inc();
                 tracing::info!(version = %loaded.version, "policies are sound again");
             } else {
                 tracing::info!(version = %loaded.version, "policies have not changed");
@@ -78,7 +90,7 @@ impl Reload {
 
     /// Rules in force are not given up for none: an empty folder is most often a mistake.
     fn may_be_empty(&self) -> bool {
-        self.last.version.is_none() && !self.health.needs_domains()
+        self.last.version.is_none() && self.health.needs_no_domains()
     }
 
     async fn install(&mut self, loaded: Loaded) {
@@ -97,10 +109,8 @@ impl Reload {
             tracing::error!(%error, "policies could not be put in force");
             return;
         }
-        self.last = Last { version: Some(version), fault: None };
-        if has_domains {
-            self.health.domains_loaded().await;
-        }
+        self.last = Last { version: Some(version), ..Last::default() };
+        self.health.installed(has_domains).await;
     }
 
     fn announce(&self, loaded: &Loaded) {
@@ -120,22 +130,28 @@ impl Reload {
     }
 
     fn refuse(&mut self, fault: Fault) {
-        if self.last.fault.as_ref() == Some(&fault) {
-            return;
+        let is_new = self.last.fault.as_ref() != Some(&fault);
+        if is_new {
+            self.metrics.config_load_error.inc();
         }
-        self.metrics.config_load_error.inc();
+        if is_new || self.last.asked {
+            self.log(&fault);
+        }
+        self.last.fault = Some(fault);
+    }
+
+    fn log(&self, fault: &Fault) {
         let in_force = if self.last.version.is_some() {
             "those in force stay"
         } else {
             "nothing is in force: requests get UNAVAILABLE until they can be loaded"
         };
-        match &fault {
+        match fault {
             Fault::Report(report) => tracing::error!("policies are faulty; {in_force}\n{report}"),
             Fault::NoDomain => {
                 tracing::error!(paths = %self.paths(), "no policies are found; {in_force}");
             }
         }
-        self.last.fault = Some(fault);
     }
 
     fn paths(&self) -> String {
@@ -147,8 +163,99 @@ impl Reload {
 
 /// With very many rules this takes a while: not for request threads.
 fn install(limiter: &Limiter, metrics: &Metrics, rules: RuleSet, facts: &ConfigFacts) {
-    limiter.install(rules);
+    if let Some(old) = limiter.install(rules) {
+        free(old);
+    }
     if let Some(policies) = limiter.policies() {
         metrics.config_loaded(&policies.rules, facts);
+    }
+}
+
+/// Waits until no request holds these rules any more, so that none has to free them: also a while.
+fn free(old: Arc<Policies>) {
+    let started = Instant::now();
+    while Arc::strong_count(&old) > 1 && started.elapsed() < UNDER_WAY {
+        thread::sleep(Duration::from_millis(1));
+    }
+    drop(old);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::ManualClock;
+    use crate::limiter;
+    use crate::settings;
+    use crate::store::{MemoryConfig, MemoryStore, Store};
+    use std::fs;
+    use std::path::Path;
+
+    const POLICY: &str = "domain: shop\ndescriptors: [{ key: user, unlimited: true }]\n";
+
+    async fn reload(folder: &Path, ready_without_domains: bool) -> Reload {
+        let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
+        let config = MemoryConfig { max_buckets: 10 };
+        let store = Store::Memory(MemoryStore::new(config, Arc::clone(&clock)));
+        let metrics = Metrics::new(10);
+        let options = limiter::Options {
+            shadow_mode: false,
+            quota_mode: false,
+            near_limit_ratio: 0.8,
+            stop_when_over_limit: false,
+        };
+        let policies =
+            settings::Policies { paths: vec![folder.into()], ..settings::Policies::default() };
+        Reload {
+            options: super::super::config_options(&policies),
+            limiter: Arc::new(Limiter::new(store, Arc::clone(&metrics), options)),
+            metrics,
+            health: Health::new(ready_without_domains, true).await.0,
+            clock,
+            last: Last::default(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_fault_that_is_mended_by_what_was_there_before_is_a_success() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.yaml");
+        let mut reload = reload(folder.path(), false).await;
+        for text in [POLICY, "domain: [", "domain: [", POLICY, POLICY] {
+            fs::write(&file, text).unwrap();
+            reload.load().await;
+        }
+        let metrics = &reload.metrics;
+        assert_eq!((metrics.config_load_success.get(), metrics.config_load_error.get()), (2, 1));
+    }
+
+    #[tokio::test]
+    async fn a_faulty_policy_is_no_reason_to_be_ready_and_an_empty_folder_may_be_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.yaml");
+        for (may_be_empty, text, is_ready) in
+            [(true, Some("domain: ["), false), (true, None, true), (false, None, false)]
+        {
+            let mut reload = reload(folder.path(), may_be_empty).await;
+            match text {
+                Some(text) => fs::write(&file, text).unwrap(),
+                None => drop(fs::remove_file(&file)),
+            }
+            reload.load().await;
+            assert_eq!(reload.health.is_ready(), is_ready, "{text:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_was_in_force_is_given_back_and_freed_off_the_request_threads() {
+        let folder = tempfile::tempdir().unwrap();
+        let reload = reload(folder.path(), false).await;
+        assert!(reload.limiter.install(RuleSet::default()).is_none());
+        let held = reload.limiter.policies().unwrap();
+        let old = reload.limiter.install(RuleSet::default()).unwrap();
+        assert!(Arc::ptr_eq(&held, &old));
+        let watched = Arc::downgrade(&old);
+        drop(held);
+        free(old);
+        assert!(watched.upgrade().is_none());
     }
 }

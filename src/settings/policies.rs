@@ -52,7 +52,7 @@ pub(super) struct RawPolicies {
     /// Answer of rules that name none when the store cannot decide: `open`, `closed`, `local` or `error`
     #[arg(long, env = "DEFAULT_FAILURE_MODE", value_name = "MODE", default_value = "local")]
     default_failure_mode: String,
-    /// Say ready although no policy is loaded yet
+    /// Say ready although no policy is found
     #[arg(long, env = "FORCE_START_WITHOUT_INITIAL_CONFIG", value_name = BOOL, default_value = "false")]
     force_start_without_initial_config: String,
     /// Say ready only once a policy is loaded, in spite of `FORCE_START_WITHOUT_INITIAL_CONFIG`

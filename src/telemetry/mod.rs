@@ -15,6 +15,7 @@ use declare::Declare;
 use prometheus::{Gauge, Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry};
 use rule_limits::RuleLimits;
 use rule_series::RuleSeriesSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -48,6 +49,8 @@ pub struct Metrics {
     series_overflow: IntCounter,
     live_buckets: IntGauge,
     evictions: IntCounter,
+    /// Of the store, so far as they are counted.
+    evictions_seen: AtomicU64,
     store_info: IntGaugeVec,
     store: Arc<StoreSeries>,
     config_info: IntGaugeVec,
@@ -98,6 +101,7 @@ impl Metrics {
             series_overflow: declare.series_overflow(),
             live_buckets: declare.live_buckets(),
             evictions: declare.evictions(),
+            evictions_seen: AtomicU64::default(),
             store_info: declare.store_info(),
             store: StoreSeries::new(&declare),
             config_info: declare.config_info(),
@@ -162,10 +166,12 @@ impl Metrics {
     /// Takes over what a store says of itself; to be called before a scrape.
     pub fn store_observed(&self, facts: StoreFacts) {
         self.live_buckets.set(i64::try_from(facts.live_buckets).unwrap_or(i64::MAX));
-        self.evictions.inc_by(facts.evictions.saturating_sub(self.evictions.get()));
+        let seen = self.evictions_seen.fetch_max(facts.evictions, Ordering::Relaxed);
+        self.evictions.inc_by(facts.evictions.saturating_sub(seen));
     }
 
-    /// Counts a successful load. To be called once the limiter holds `rules`.
+    /// Counts a successful load. To be called once the limiter holds `rules`, by one thread at a
+    /// time.
     pub fn config_loaded(&self, rules: &RuleSet, facts: &ConfigFacts) {
         self.config_load_success.inc();
         self.config_info.reset();

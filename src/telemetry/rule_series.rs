@@ -45,13 +45,20 @@ struct Table {
     n_shown_at_zero: usize,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Series {
-    /// `{domain="…",…}`, escaped.
-    labels: Box<str>,
+    lines: Arc<Lines>,
     made_by: Maker,
     /// Whether it is shown before its first hit.
     shown_at_zero: bool,
+}
+
+/// What is written of a label set. Shared apart from its counters, whose owners say whether a rule
+/// is still in force.
+#[derive(Debug)]
+struct Lines {
+    /// `{domain="…",…}`, escaped.
+    labels: Box<str>,
     counters: Arc<RuleSeries>,
 }
 
@@ -62,6 +69,9 @@ enum Maker {
     /// What is beyond the cap of requests.
     Overflow,
 }
+
+/// How many label sets are copied before a request that brings a new one gets its turn.
+const SLICE: usize = 256;
 
 struct Family {
     name: &'static str,
@@ -139,7 +149,7 @@ impl RuleSeriesSet {
 
     pub(super) fn of_request(&self, labels: &Labels, overflow: &IntCounter) -> Arc<RuleSeries> {
         if let Some(series) = self.read().series.get(labels) {
-            return Arc::clone(&series.counters);
+            return Arc::clone(&series.lines.counters);
         }
         if self.read().n_of_requests < self.max {
             return self.write().of_request(labels);
@@ -148,23 +158,45 @@ impl RuleSeriesSet {
         let other =
             Labels { key1: "_other".into(), key2: "".into(), key3: "".into(), ..labels.clone() };
         if let Some(series) = self.read().series.get(&other) {
-            return Arc::clone(&series.counters);
+            return Arc::clone(&series.lines.counters);
         }
         self.write().get_or_insert(&other, Maker::Overflow)
     }
 
     /// Forgets the oldest of the rules that nobody holds any more, beyond as many as the cap; the
-    /// others keep their counts, should they come back.
+    /// others keep their counts, should they come back. One thread at a time, which no request
+    /// waits for: what is kept is put together aside.
     pub(super) fn forget_old(&self) {
-        self.write().forget_old(self.max);
+        let known = self.copy();
+        let n_known = known.len();
+        let mut kept = Table::of_kept(known, self.max);
+        let mut table = self.write();
+        kept.add_new(&table, n_known);
+        let old = std::mem::replace(&mut *table, kept);
+        drop(table);
+        drop(old);
+    }
+
+    fn copy(&self) -> Vec<(Labels, Series)> {
+        let mut copy = Vec::new();
+        loop {
+            let table = self.read();
+            let slice = table.series.iter().skip(copy.len()).take(SLICE);
+            copy.extend(slice.map(|(labels, series)| (labels.clone(), series.clone())));
+            if copy.len() >= table.series.len() {
+                return copy;
+            }
+        }
     }
 
     pub(super) fn render(&self, text: &mut String) {
-        let table = self.read();
-        let shown: Vec<&Series> =
-            table.series.values().filter(|series| series.is_shown()).collect();
+        // Written without the lock: a request that brings new labels would wait for all of it, and
+        // every other one for that request.
+        let known: Vec<Series> = self.read().series.values().cloned().collect();
+        let shown: Vec<&Lines> =
+            known.iter().filter(|series| series.is_shown()).map(|series| &*series.lines).collect();
         text.reserve(
-            FAMILIES.len() * shown.iter().map(|series| series.labels.len() + 64).sum::<usize>(),
+            FAMILIES.len() * shown.iter().map(|lines| lines.labels.len() + 64).sum::<usize>(),
         );
         for family in &FAMILIES {
             render_family(text, family, &shown);
@@ -200,46 +232,55 @@ impl Table {
 
     fn get_or_insert(&mut self, labels: &Labels, made_by: Maker) -> Arc<RuleSeries> {
         let series = self.series.entry(labels.clone()).or_insert_with(|| Series {
-            labels: label_text(labels),
+            lines: Arc::new(Lines { labels: label_text(labels), counters: Arc::default() }),
             made_by,
             shown_at_zero: false,
-            counters: Arc::default(),
         });
-        Arc::clone(&series.counters)
+        Arc::clone(&series.lines.counters)
     }
 
-    fn forget_old(&mut self, max: usize) {
-        let n_unheld = self.series.values().filter(|series| series.is_unheld()).count();
+    /// Without the oldest unheld ones beyond `max`; what is shown at zero is chosen anew.
+    fn of_kept(mut known: Vec<(Labels, Series)>, max: usize) -> Self {
+        let n_unheld = known.iter().filter(|(_, series)| series.is_unheld()).count();
         let mut n_surplus = n_unheld.saturating_sub(max);
-        self.series.retain(|_, series| {
+        known.retain(|(_, series)| {
             let forget = n_surplus > 0 && series.is_unheld();
             n_surplus -= usize::from(forget);
             !forget
         });
-        self.n_shown_at_zero = 0;
-        for series in self.series.values_mut().filter(|series| series.made_by == Maker::Rule) {
-            series.shown_at_zero = self.n_shown_at_zero < max && !series.is_unheld();
-            self.n_shown_at_zero += usize::from(series.shown_at_zero);
+        let mut n_shown_at_zero = 0;
+        let rules = known.iter_mut().map(|(_, series)| series);
+        for series in rules.filter(|series| series.made_by == Maker::Rule) {
+            series.shown_at_zero = n_shown_at_zero < max && !series.is_unheld();
+            n_shown_at_zero += usize::from(series.shown_at_zero);
         }
+        Self { series: known.into_iter().collect(), n_of_requests: 0, n_shown_at_zero }
+    }
+
+    /// Takes over what came to `table` after its first `n_known`.
+    fn add_new(&mut self, table: &Self, n_known: usize) {
+        let new = table.series.iter().skip(n_known);
+        self.series.extend(new.map(|(labels, series)| (labels.clone(), series.clone())));
+        self.n_of_requests = table.n_of_requests;
     }
 }
 
 impl Series {
     fn is_shown(&self) -> bool {
-        self.shown_at_zero || !self.counters.is_zero()
+        self.shown_at_zero || !self.lines.counters.is_zero()
     }
 
     /// Whether it is of a rule that is no longer in force.
     fn is_unheld(&self) -> bool {
-        self.made_by == Maker::Rule && Arc::strong_count(&self.counters) == 1
+        self.made_by == Maker::Rule && Arc::strong_count(&self.lines.counters) == 1
     }
 }
 
-fn render_family(text: &mut String, family: &Family, shown: &[&Series]) {
+fn render_family(text: &mut String, family: &Family, shown: &[&Lines]) {
     let Family { name, help, counter } = family;
     let name = format!("ratelimit_service_rate_limit_{name}");
     push(text, format_args!("# HELP {name} {help}\n# TYPE {name} counter\n"));
-    for Series { labels, counters, .. } in shown {
+    for Lines { labels, counters } in shown {
         push(text, format_args!("{name}{labels} {}\n", counter(counters).get()));
     }
 }

@@ -245,6 +245,37 @@ fn a_rules_limit_is_a_gauge_with_its_labels() {
 }
 
 #[test]
+fn scrapes_at_the_same_time_count_an_eviction_once() {
+    let metrics = Metrics::new(1);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for evictions in 0..=20_000 {
+                    metrics.store_observed(StoreFacts { live_buckets: 0, evictions });
+                }
+            });
+        }
+    });
+    assert!(metrics.render().contains("tidegate_evictions_total 20000\n"));
+}
+
+#[test]
+fn forgetting_keeps_the_series_of_requests_and_their_cap() {
+    let metrics = Metrics::new(1);
+    metrics.rule_series(&labels("gone")).total_hits.inc();
+    metrics.rule_series(&labels("a")).total_hits.inc();
+    metrics.request_series(&labels("x")).total_hits.inc();
+    load(&metrics);
+    metrics.request_series(&labels("x")).total_hits.inc();
+    metrics.request_series(&labels("y")).total_hits.inc();
+    let text = metrics.render();
+    assert!(!text.contains("key1=\"gone\""), "{text}");
+    assert!(text.contains(&line("a", "total_hits", 1)), "{text}");
+    assert!(text.contains(&line("x", "total_hits", 2)), "{text}");
+    assert!(text.contains(&line("_other", "total_hits", 1)), "{text}");
+}
+
+#[test]
 fn the_reference_page_lists_every_series() {
     let page = include_str!("../../docs/reference.md");
     assert!(page.contains(&table()), "docs/reference.md should hold:\n{}", table());

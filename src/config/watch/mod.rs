@@ -32,10 +32,15 @@ pub async fn watch(
     let (changed, changes) = mpsc::channel(1);
     let (wake, events) = mpsc::channel(1);
     let watch = Watch { paths, wake, watching: None, warned: false, seen: Interests::default() };
-    if let Some((watch, _)) = look(watch).await {
-        let run = run(watch, events, changed);
-        tasks.spawn(async move { stop.run_until_cancelled(run).await });
-    }
+    let first = look(watch).await;
+    tasks.spawn(async move {
+        if let Some((watch, _)) = first {
+            stop.run_until_cancelled(run(watch, events, changed)).await;
+        }
+        if !stop.is_cancelled() {
+            tracing::error!("policy files are watched no longer: only a signal reloads them");
+        }
+    });
     changes
 }
 

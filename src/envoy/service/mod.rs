@@ -1,6 +1,7 @@
 //! The gRPC service that Envoy calls.
 
 use super::convert::{self, Invalid};
+use super::patience::Patience;
 use super::proto::{RateLimitRequest, RateLimitResponse, RateLimitService, RateLimitServiceServer};
 use super::{Options, respond, timeout};
 use crate::limiter::{self, Limiter};
@@ -34,8 +35,8 @@ impl RateLimit {
     }
 
     /// The service as a gRPC server takes it.
-    pub fn grpc(self: Arc<Self>) -> RateLimitServiceServer<Self> {
-        RateLimitServiceServer::from_arc(self)
+    pub fn grpc(self: Arc<Self>) -> Patience<RateLimitServiceServer<Self>> {
+        Patience(RateLimitServiceServer::from_arc(self))
     }
 
     pub(super) fn options(&self) -> &Options {
@@ -50,13 +51,17 @@ impl RateLimit {
     ) -> Result<RateLimitResponse, Error> {
         let answer = self.decide(asked, gives_up).await;
         if let Err(error) = &answer {
-            match error {
-                Error::Limiter(limiter::Error::Store(_)) => self.metrics.redis_errors.inc(),
-                Error::Invalid(_) | Error::Limiter(_) => self.metrics.service_errors.inc(),
-            }
+            self.count(error);
             tracing::debug!(%error, "no answer to a rate-limit request");
         }
         answer
+    }
+
+    fn count(&self, error: &Error) {
+        match error {
+            Error::Limiter(limiter::Error::Store(_)) => self.metrics.redis_errors.inc(),
+            Error::Invalid(_) | Error::Limiter(_) => self.metrics.service_errors.inc(),
+        }
     }
 
     async fn decide(

@@ -65,6 +65,14 @@ async fn without_rules_the_caller_is_asked_to_come_back() {
 }
 
 #[test]
+fn errors_of_the_store_are_counted_apart() {
+    let open = open_shop();
+    open.count(&Error::from(limiter::Error::Store(crate::store::StoreError::Timeout)));
+    open.count(&Error::from(limiter::Error::NoPolicies));
+    assert_eq!((open.metrics.redis_errors.get(), open.metrics.service_errors.get()), (1, 1));
+}
+
+#[test]
 fn an_override_over_a_year_is_an_invalid_argument() {
     let status = Status::from(Error::from(limiter::Error::OverrideTooLong));
     assert_eq!(status.code(), Code::InvalidArgument);
