@@ -14,7 +14,7 @@ pub use buckets::BucketView;
 pub use dump::dump;
 pub use policies::Policies;
 pub use request::{Descriptor, Override, Request};
-pub use response::{Code, DecidedBy, Response, Status, StatusLimit};
+pub use response::{Code, DecidedBy, Response, Status, StatusLimit, passed_metadata};
 
 use crate::rules::{Domain, RuleSet};
 use crate::store::{Decisions, Store, StoreError};
