@@ -89,8 +89,10 @@ pub struct Rule {
     pub detailed_metric: bool,
     /// Returned in dynamic metadata when it passes.
     pub metadata: Option<Arc<Map>>,
-    /// Its metric labels, if they are the same for every request; else made per request.
-    pub labels: Option<Labels>,
+    /// Its metric labels, from the policy alone.
+    pub labels: Labels,
+    /// Whether its series are labelled anew for each request instead, with values of it.
+    pub labels_vary: bool,
 }
 
 /// What a rule allows.
