@@ -96,7 +96,8 @@ fn rule(key: &str, limits: Vec<RuleLimit>) -> Rule {
         quota_mode: false,
         detailed_metric: false,
         metadata: None,
-        labels: Some(Labels::new("edge", [key].into_iter())),
+        labels: Labels::new("edge", [key].into_iter()),
+        labels_vary: false,
     }
 }
 

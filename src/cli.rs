@@ -178,7 +178,7 @@ fn summary(loaded: &Loaded) -> String {
 }
 
 fn unknown_domain(found: String, loaded: &Loaded) -> Error {
-    let mut known: Vec<&str> = loaded.rules.domains.keys().map(|name| &**name).collect();
-    known.sort_unstable();
+    let known = loaded.rules.sorted_domains().into_iter();
+    let known: Vec<&str> = known.map(|domain| &*domain.name).collect();
     Error::UnknownDomain { found, known: known.join(", ") }
 }

@@ -443,11 +443,10 @@ descriptors:
     let loaded = load_text(text).unwrap();
     let [b, c, e] = &loaded.rules.rules[..] else { panic!() };
     assert_eq!((&*b.path, b.source.line), ("shop.a_v*.b", 7));
-    assert_eq!(b.labels, None);
+    assert_eq!((&*b.labels.key1, &*b.labels.key2, b.labels_vary), ("a_v*", "b", true));
     assert_eq!(&*c.path, "shop.a_v*.c_d");
-    let labels = c.labels.as_ref().unwrap();
-    assert_eq!((&*labels.key1, &*labels.key2, &*labels.key3), ("a_v*", "c_d", ""));
-    assert_eq!((&*e.path, &e.labels), ("shop.e", &None));
+    assert_eq!((&*c.labels.key1, &*c.labels.key2, c.labels_vary), ("a_v*", "c_d", false));
+    assert_eq!((&*e.path, &*e.labels.key1, e.labels_vary), ("shop.e", "e", true));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Decides the charges of several buckets together, all or nothing. Twin: `lua/group.lua`.
 
-use super::{Charge, Decision, Limit, State, decide};
+use super::sliding_window_log::Tail;
+use super::{Algorithm, Charge, Decision, Limit, State, decide};
 use crate::clock::Micros;
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -45,6 +46,7 @@ pub fn decide_group(
     let mut group = Group { items, buckets, now, undo: SmallVec::new(), in_doubt: false };
     if let [member] = members {
         group.decide_member(member, decisions);
+        group.keep();
         return;
     }
     let first = decisions.len();
@@ -62,6 +64,7 @@ pub fn decide_group(
             group.settle(member, &mut verdicts);
         }
     }
+    group.keep();
 }
 
 /// Buckets on which charges are tried.
@@ -70,9 +73,18 @@ struct Group<'a> {
     buckets: &'a mut [Option<State>],
     now: Micros,
     /// What buckets held before the charges that may have to be undone, in their order.
-    undo: SmallVec<[(usize, Option<State>); 4]>,
+    undo: SmallVec<[(&'a Item, Before); 4]>,
     /// Whether a later member may undo everything.
     in_doubt: bool,
+}
+
+/// What a bucket held before a charge.
+#[derive(Debug)]
+enum Before {
+    /// All of it.
+    State(Option<State>),
+    /// What a take has changed of a log, which may be long.
+    Tail(Tail),
 }
 
 impl Member {
@@ -128,11 +140,17 @@ impl<'a> Group<'a> {
         self.items.get(member.items.clone()).unwrap_or_default()
     }
 
-    fn apply(&mut self, item: &Item, charge: Charge, may_undo: bool) -> Decision {
+    fn apply(&mut self, item: &'a Item, charge: Charge, may_undo: bool) -> Decision {
         let mut nowhere = None;
         let bucket = self.buckets.get_mut(item.bucket).unwrap_or(&mut nowhere);
         if may_undo {
-            self.undo.push((item.bucket, bucket.clone()));
+            if let Some((decision, tail)) = try_take_of_log(bucket, item, charge, self.now) {
+                if decision.written {
+                    self.undo.push((item, Before::Tail(tail)));
+                }
+                return decision;
+            }
+            self.undo.push((item, Before::State(bucket.clone())));
         }
         let (state, decision) = decide(bucket.take(), &item.limit, charge, self.now);
         *bucket = state;
@@ -142,12 +160,39 @@ impl<'a> Group<'a> {
     /// Undoes all but the first `mark` charges.
     fn restore(&mut self, mark: usize) {
         while self.undo.len() > mark
-            && let Some((bucket, state)) = self.undo.pop()
+            && let Some((item, before)) = self.undo.pop()
         {
-            if let Some(bucket) = self.buckets.get_mut(bucket) {
-                *bucket = state;
+            match (self.buckets.get_mut(item.bucket), before) {
+                (Some(bucket), Before::State(state)) => *bucket = state,
+                (Some(Some(State::SlidingWindowLog(log))), Before::Tail(tail)) => log.restore(tail),
+                (_, Before::Tail(_)) | (None, _) => {}
             }
         }
+    }
+
+    /// Ends the time in which charges may be undone.
+    fn keep(&mut self) {
+        for (item, before) in self.undo.drain(..) {
+            if let (Before::Tail(_), Some(Some(State::SlidingWindowLog(log)))) =
+                (before, self.buckets.get_mut(item.bucket))
+            {
+                log.drop_dead(&item.limit, self.now);
+            }
+        }
+    }
+}
+
+fn try_take_of_log(
+    bucket: &mut Option<State>,
+    item: &Item,
+    charge: Charge,
+    now: Micros,
+) -> Option<(Decision, Tail)> {
+    match (bucket, item.limit.algorithm, charge) {
+        (Some(State::SlidingWindowLog(log)), Algorithm::SlidingWindowLog, Charge::Take(hits)) => {
+            log.try_take(&item.limit, hits, now)
+        }
+        _ => None,
     }
 }
 
@@ -155,5 +200,42 @@ impl Item {
     /// Whether its charge is consumed although the member or the group was refused.
     fn is_spent(&self, verdict: &Decision) -> bool {
         self.post_paid || (!verdict.allowed && self.limit.count_denied)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_is_not_copied_to_undo_a_take_of_it() {
+        let limit = Limit {
+            algorithm: Algorithm::SlidingWindowLog,
+            requests: 100,
+            window: Micros::from_secs(10),
+            burst: 0,
+            count_denied: false,
+        };
+        let mut state = None;
+        for second in 0..15 {
+            let now = Micros::from_secs(100 + second);
+            state = decide(state, &limit, Charge::Take(1), now).0;
+        }
+        let items = [Item { bucket: 0, limit, post_paid: false }];
+        // By now three entries are dead, which an undone take must leave where they are.
+        let (before, now) = (state.clone(), Micros::from_secs(117));
+        let mut buckets = [state];
+        let (buckets, items) = (&mut buckets, &items);
+        let mut group = Group { items, buckets, now, undo: SmallVec::new(), in_doubt: true };
+        for _ in 0..3 {
+            assert!(group.apply(&items[0], Charge::Take(2), true).allowed);
+        }
+        assert!(matches!(*group.undo, [(_, Before::Tail(_)), (_, Before::Tail(_)), _]));
+        group.restore(0);
+        assert_eq!(group.buckets[0], before);
+        group.apply(&items[0], Charge::Take(2), true);
+        group.keep();
+        let expected = decide(before, &limit, Charge::Take(2), now).0;
+        assert_eq!(group.buckets[0], expected);
     }
 }

@@ -26,6 +26,13 @@ pub struct Log {
     base: u64,
 }
 
+/// What a take changes of a log, to undo it without a copy of the whole.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tail {
+    length: usize,
+    newest: Option<Entry>,
+}
+
 /// Hits of one charge. Sums wrap: only their differences count, which are at most `MAX_HITS`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
@@ -63,7 +70,45 @@ impl Log {
         self.entries.is_empty()
     }
 
+    /// Decides a take that may be undone until [`Log::drop_dead`] is called, which whoever keeps
+    /// it owes if it was written. `None` if the clock was set back so far that entries join.
+    pub(super) fn try_take(
+        &mut self,
+        limit: &Limit,
+        hits: u64,
+        Micros(now): Micros,
+    ) -> Option<(Decision, Tail)> {
+        let (_, window) = limit.rate();
+        if self.newest() > now.saturating_add(window) {
+            return None;
+        }
+        let tail = Tail { length: self.entries.len(), newest: self.entries.back().copied() };
+        Some((self.charge(limit, Charge::Take(hits), now), tail))
+    }
+
+    /// Undoes a take.
+    pub(super) fn restore(&mut self, tail: Tail) {
+        self.entries.truncate(tail.length);
+        if let (Some(newest), Some(before)) = (self.entries.back_mut(), tail.newest) {
+            *newest = before;
+        }
+    }
+
+    /// Drops what is not live.
+    pub(super) fn drop_dead(&mut self, limit: &Limit, Micros(now): Micros) {
+        let (_, window) = limit.rate();
+        self.drop_dead_at(now.max(self.newest()), window);
+    }
+
     fn decide(&mut self, limit: &Limit, charge: Charge, now: u64) -> Decision {
+        let decision = self.charge(limit, charge, now);
+        if decision.written {
+            self.drop_dead(limit, Micros(now));
+        }
+        decision
+    }
+
+    fn charge(&mut self, limit: &Limit, charge: Charge, now: u64) -> Decision {
         let (requests, window) = limit.rate();
         let mut time = now.max(self.newest());
         let mut written = time > now.saturating_add(window);
@@ -78,7 +123,6 @@ impl Log {
             Charge::Take(hits) => {
                 let fits = hits <= requests.saturating_sub(used);
                 if fits || limit.count_denied {
-                    self.drop_dead(time, window);
                     let hits = hits.min(MAX_HITS.saturating_sub(used));
                     self.record(time, hits, used > requests);
                     used = used.saturating_add(hits);
@@ -90,7 +134,7 @@ impl Log {
             Charge::Refund(hits) => {
                 let hits = hits.min(used);
                 if hits > 0 {
-                    self.drop_dead(time, window);
+                    self.drop_dead_at(time, window);
                     self.take_back(hits);
                     used = used.saturating_sub(hits);
                     written = true;
@@ -147,7 +191,7 @@ impl Log {
         self.entries.get(index).map(|entry| entry.at)
     }
 
-    fn drop_dead(&mut self, time: u64, window: u64) {
+    fn drop_dead_at(&mut self, time: u64, window: u64) {
         let n_dead = self.n_dead(time, window);
         self.base = self.total_before(n_dead);
         self.entries.drain(..n_dead);

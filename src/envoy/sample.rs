@@ -5,8 +5,8 @@ use super::respond::Decided;
 use crate::algorithm::{Algorithm, Anchor};
 use crate::limiter::{Code, DecidedBy, Status, StatusLimit};
 use crate::rules::{
-    Allows, Consume, Defaults, DeniedBody, Domain, FailureMode, Level, Rule, RuleId, RuleSet,
-    Source, Unit,
+    Allows, Consume, Defaults, DeniedBody, Domain, FailureMode, Labels, Level, Rule, RuleId,
+    RuleSet, Source, Unit,
 };
 
 pub(super) fn request(descriptors: &[&[(&str, &str)]]) -> RateLimitRequest {
@@ -89,7 +89,8 @@ pub(super) fn rule(path: &str, line: u32) -> Rule {
         quota_mode: false,
         detailed_metric: false,
         metadata: None,
-        labels: None,
+        labels: Labels::new("shop", std::iter::empty()),
+        labels_vary: false,
     }
 }
 

@@ -18,7 +18,7 @@ pub use dump::dump;
 pub use failure::{Share, StandIn, StandInOptions};
 pub use policies::Policies;
 pub use request::{Descriptor, Override, Request};
-pub use response::{Code, DecidedBy, Response, Status, StatusLimit};
+pub use response::{Code, DecidedBy, Response, Status, StatusLimit, passed_metadata};
 
 use crate::rules::{Domain, FailureMode, RuleSet};
 use crate::store::{Store, StoreError};

@@ -19,8 +19,8 @@ pub struct Policies {
 
 impl Policies {
     pub(super) fn new(rules: RuleSet, metrics: &Metrics) -> Self {
-        let series =
-            rules.rules.iter().map(|rule| Some(metrics.rule_series(rule.labels.as_ref()?)));
+        let series = (rules.rules.iter())
+            .map(|rule| (!rule.labels_vary).then(|| metrics.rule_series(&rule.labels)));
         let unmatched = rules.domains.keys();
         Self {
             series: series.collect(),

@@ -1,7 +1,7 @@
 //! What is answered.
 
 use super::Policies;
-use crate::rules::{FailureMode, Map, Rule, RuleId, Unit, merge};
+use crate::rules::{FailureMode, Map, Rule, RuleId, RuleSet, Unit, merge};
 use crate::store::StoreError;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -92,18 +92,17 @@ impl Response {
     pub fn rule(&self, status: &Status) -> Option<&Rule> {
         self.policies.rules.rule(status.rule?)
     }
+}
 
-    /// The `metadata` of all rules whose limits let their descriptors pass, in the order of the
-    /// descriptors; the first one wins.
-    pub fn metadata(&self) -> Map {
-        let passed =
-            self.statuses.iter().filter(|status| status.code == Code::Ok && status.limit.is_some());
-        let mut merged = Map::new();
-        for found in passed.filter_map(|status| self.rule(status)?.metadata.as_deref()) {
-            merge(&mut merged, found);
-        }
-        merged
+/// The `metadata` of all rules whose limits let their descriptors pass, in the order of the
+/// descriptors; the first one wins.
+pub fn passed_metadata(statuses: &[Status], rules: &RuleSet) -> Map {
+    let passed = statuses.iter().filter(|status| status.code == Code::Ok && status.limit.is_some());
+    let mut merged = Map::new();
+    for found in passed.filter_map(|status| rules.rule(status.rule?)?.metadata.as_deref()) {
+        merge(&mut merged, found);
     }
+    merged
 }
 
 impl Status {

@@ -22,8 +22,9 @@ pub struct KeyRange {
 /// Keys and values above these bytes are written as their digest.
 const MAX_PART: usize = 128;
 
-/// A tag's entries or a rest above these bytes are written as their digest.
-const MAX_SECTION: usize = 1024;
+/// A tag's entries or a rest above these bytes are written as their digest. So clients make a
+/// bucket at most 512 bytes larger; what else its key holds, domain and kind, is the policy's.
+const MAX_SECTION: usize = 256;
 
 /// Appends the key of the bucket that `entries` and `kind` name. Entries hold the values that the
 /// bucket counts by: stripped of a query, or a shared pattern. A kind holds no colon.

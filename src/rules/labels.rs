@@ -1,7 +1,9 @@
 //! The metric labels of a rule: its path, level by level.
 
 use super::{Entry, Match, Node};
+use sha2::{Digest, Sha256};
 use std::borrow::Cow;
+use std::fmt::Write;
 
 /// Label values; `key3` joins all levels from the third on with dots and may be empty.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -15,6 +17,9 @@ pub struct Labels {
     /// All further levels, or empty.
     pub key3: Box<str>,
 }
+
+/// A level that a request made is cut above these bytes; a digest keeps different ones apart.
+const MAX_LEVEL: usize = 128;
 
 impl Labels {
     /// Labels of a path: one text per level, `key`, `key_value` or `key_pattern`.
@@ -49,7 +54,9 @@ impl Labels {
 
     /// Labels of a limit that a request brought along: the keys of its entries, never their values.
     pub fn of_override(domain: &str, entries: &[Entry<'_>]) -> Self {
-        Self::new(domain, entries.iter().map(|entry| entry.key))
+        let levels: Vec<_> = entries.iter().map(|entry| capped(entry.key.into())).collect();
+        let labels = Self::new(domain, levels.iter().map(|level| &**level));
+        Self { key3: capped(Cow::Owned(labels.key3.into())).into(), ..labels }
     }
 }
 
@@ -70,7 +77,7 @@ impl Node {
 
     fn label_of<'a>(&'a self, entry: Entry<'a>) -> Cow<'a, str> {
         if self.label_varies() {
-            joined(entry.key, self.request_value(entry.value))
+            capped(joined(entry.key, self.request_value(entry.value)))
         } else {
             self.label()
         }
@@ -81,13 +88,29 @@ impl Node {
 fn detailed_label<'a>(node: &Node, entry: Entry<'a>, join_empty: bool) -> Cow<'a, str> {
     let value = node.request_value(entry.value);
     if value.is_empty() && join_empty {
-        return Cow::Owned(format!("{}_", entry.key));
+        return capped(Cow::Owned(format!("{}_", entry.key)));
     }
-    joined(entry.key, value)
+    capped(joined(entry.key, value))
 }
 
 fn joined<'a>(key: &'a str, value: &str) -> Cow<'a, str> {
     if value.is_empty() { Cow::Borrowed(key) } else { Cow::Owned(format!("{key}_{value}")) }
+}
+
+/// At most [`MAX_LEVEL`] bytes: a beginning and a digest of all.
+fn capped(level: Cow<'_, str>) -> Cow<'_, str> {
+    if level.len() <= MAX_LEVEL {
+        return level;
+    }
+    let digest = Sha256::digest(level.as_bytes());
+    let mut capped = level.into_owned();
+    capped.truncate(capped.floor_char_boundary(MAX_LEVEL - 17));
+    capped.push('~');
+    for byte in digest.iter().take(8) {
+        // Writing to a string cannot fail.
+        _ = write!(capped, "{byte:02x}");
+    }
+    Cow::Owned(capped)
 }
 
 /// As the old server names its metrics: no `:`, no `|`, no dots in what looks like an IPv4

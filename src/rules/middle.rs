@@ -3,6 +3,7 @@
 use super::pattern::Place;
 use aho_corasick::AhoCorasick;
 use smallvec::SmallVec;
+use std::collections::HashMap;
 
 /// Patterns in the order of the file.
 #[derive(Debug, Default)]
@@ -10,8 +11,17 @@ pub(super) struct Middles {
     /// Those that need nothing in between.
     free: Vec<Place>,
     others: Vec<Middle>,
-    /// Finds the longest piece of each of the others, if they are many.
-    finder: Option<AhoCorasick>,
+    /// Of the others, if they are many.
+    finder: Option<Finder>,
+}
+
+/// Finds patterns by their longest pieces.
+#[derive(Debug)]
+struct Finder {
+    /// Each piece once.
+    pieces: AhoCorasick,
+    /// By piece: the indices of its patterns, in the order of the file.
+    patterns: Vec<Vec<usize>>,
 }
 
 #[derive(Debug)]
@@ -40,7 +50,7 @@ impl Middles {
     /// To be called when all are in. Many patterns without a finder are slow, never wrong.
     pub(super) fn finish(&mut self) {
         if self.others.len() > FEW {
-            self.finder = AhoCorasick::new(self.others.iter().map(Middle::longest)).ok();
+            self.finder = Finder::of(&self.others);
         }
     }
 
@@ -57,47 +67,65 @@ impl Middles {
             .fold(best, |best, &place| if place < best { best.min(resolve(place)) } else { best });
         match &self.finder {
             Some(finder) => self.lowest_found(finder, text, free, resolve),
-            None => self.lowest_tried(text, free, resolve),
+            None => lowest_tried(self.others.iter(), text, free, resolve),
         }
-    }
-
-    fn lowest_tried(
-        &self,
-        text: &str,
-        mut best: Place,
-        resolve: &impl Fn(Place) -> Place,
-    ) -> Place {
-        for middle in &self.others {
-            if middle.place >= best {
-                break;
-            }
-            if middle.matches(text) {
-                best = best.min(resolve(middle.place));
-            }
-        }
-        best
     }
 
     fn lowest_found(
         &self,
-        finder: &AhoCorasick,
+        finder: &Finder,
         text: &str,
         mut best: Place,
         resolve: &impl Fn(Place) -> Place,
     ) -> Place {
-        // A text that repeats a piece must not have its pattern tried again.
-        let mut tried: SmallVec<[Place; 8]> = SmallVec::new();
-        for found in finder.find_overlapping_iter(text) {
-            let Some(middle) = self.others.get(found.pattern().as_usize()) else { continue };
-            if middle.place >= best || tried.contains(&middle.place) {
+        // A text that repeats a piece must not have its patterns tried again.
+        let mut tried: SmallVec<[bool; 64]> = SmallVec::from_elem(false, finder.patterns.len());
+        for found in finder.pieces.find_overlapping_iter(text) {
+            let piece = found.pattern().as_usize();
+            let (Some(tried), Some(patterns)) = (tried.get_mut(piece), finder.patterns.get(piece))
+            else {
                 continue;
-            }
-            tried.push(middle.place);
-            if middle.matches(text) {
-                best = best.min(resolve(middle.place));
+            };
+            if !std::mem::replace(tried, true) {
+                let middles = patterns.iter().filter_map(|&index| self.others.get(index));
+                best = lowest_tried(middles, text, best, resolve);
             }
         }
         best
+    }
+}
+
+fn lowest_tried<'a>(
+    middles: impl Iterator<Item = &'a Middle>,
+    text: &str,
+    mut best: Place,
+    resolve: &impl Fn(Place) -> Place,
+) -> Place {
+    for middle in middles {
+        if middle.place >= best {
+            break;
+        }
+        if middle.matches(text) {
+            best = best.min(resolve(middle.place));
+        }
+    }
+    best
+}
+
+impl Finder {
+    fn of(middles: &[Middle]) -> Option<Self> {
+        let mut pieces = Vec::new();
+        let mut patterns: Vec<Vec<usize>> = Vec::new();
+        let mut known = HashMap::new();
+        for (index, middle) in middles.iter().enumerate() {
+            let piece = *known.entry(middle.longest()).or_insert_with_key(|longest| {
+                pieces.push(*longest);
+                patterns.push(Vec::new());
+                patterns.len() - 1
+            });
+            patterns.get_mut(piece)?.push(index);
+        }
+        Some(Self { pieces: AhoCorasick::new(pieces).ok()?, patterns })
     }
 }
 
@@ -116,4 +144,29 @@ impl Middle {
 pub(super) fn in_order<'a>(mut pieces: impl Iterator<Item = &'a str>, text: &str) -> bool {
     let rest = pieces.try_fold(text, |rest, piece| rest.split_once(piece).map(|(_, rest)| rest));
     rest.is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pattern::NOWHERE;
+    use super::*;
+    use std::cell::RefCell;
+
+    #[test]
+    fn patterns_of_one_piece_are_found_at_once_and_tried_once_in_file_order() {
+        let mut middles = Middles::default();
+        for place in 0..20 {
+            middles.insert(place, if place % 2 == 0 { "*piece*a*" } else { "*b*piece*" });
+        }
+        middles.finish();
+        let finder = middles.finder.as_ref().unwrap();
+        assert_eq!((finder.pieces.patterns_len(), finder.patterns.len()), (1, 1));
+        let tried = RefCell::new(Vec::new());
+        let resolve = |place| {
+            tried.borrow_mut().push(place);
+            NOWHERE
+        };
+        assert_eq!(middles.lowest("bpieceapiecebpiecea", NOWHERE, &resolve), NOWHERE);
+        assert_eq!(tried.into_inner(), (0..20).collect::<Vec<_>>());
+    }
 }

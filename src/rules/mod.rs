@@ -89,8 +89,10 @@ pub struct Rule {
     pub detailed_metric: bool,
     /// Returned in dynamic metadata when it passes.
     pub metadata: Option<Arc<Map>>,
-    /// Its metric labels, if they are the same for every request; else made per request.
-    pub labels: Option<Labels>,
+    /// Its metric labels, from the policy alone.
+    pub labels: Labels,
+    /// Whether its series are labelled anew for each request instead, with values of it.
+    pub labels_vary: bool,
 }
 
 /// What a rule allows.
@@ -131,35 +133,10 @@ impl RuleSet {
         self.rules.get(usize::try_from(id.0).ok()?)
     }
 
-    /// The domain of that name.
-    pub fn domain(&self, name: &str) -> Option<&Domain> {
-        self.domains.get(name)
-    }
-
     /// Every domain, by name.
     pub fn sorted_domains(&self) -> Vec<&Domain> {
         let mut domains: Vec<_> = self.domains.values().collect();
         domains.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         domains
     }
-
-    /// Every rule with the domain it is of, in the order of the files.
-    pub fn rules_with_domains(&self) -> Vec<(RuleId, &Rule, &Domain)> {
-        let of_domain = |domain| rule_ids(domain).into_iter().map(move |id| (id, domain));
-        let all = self.domains.values().flat_map(of_domain);
-        let mut all: Vec<_> =
-            all.filter_map(|(id, domain)| Some((id, self.rule(id)?, domain))).collect();
-        all.sort_unstable_by_key(|&(id, ..)| id);
-        all
-    }
-}
-
-fn rule_ids(domain: &Domain) -> Vec<RuleId> {
-    let mut ids = Vec::new();
-    let mut levels = vec![&domain.root];
-    while let Some(level) = levels.pop() {
-        ids.extend(level.nodes().iter().filter_map(|node| node.rule));
-        levels.extend(level.nodes().iter().map(|node| &node.children));
-    }
-    ids
 }

@@ -1,6 +1,6 @@
 //! A request that the loaded policies answer with a limit, for a newcomer to try.
 
-use crate::rules::{Allows, Domain, Entry, Level, RuleId, RuleSet};
+use crate::rules::{Allows, Entry, Level, RuleId, RuleSet};
 use serde_json::Value;
 use std::net::SocketAddr;
 
@@ -19,7 +19,7 @@ impl Example {
     pub(super) fn of(rules: &RuleSet) -> Option<Self> {
         let ids = (0..u32::try_from(rules.rules.len()).ok()?).map(RuleId);
         ids.filter(|id| is_limited(rules, *id)).find_map(|id| {
-            domains(rules).find_map(|domain| {
+            rules.sorted_domains().into_iter().find_map(|domain| {
                 let entries = path_to(&domain.root, id)?;
                 let found = domain.find(&as_entries(&entries))?.rule == id;
                 found.then(|| Self { domain: domain.name.to_string(), entries })
@@ -51,13 +51,6 @@ impl Example {
 
 fn json(text: &str) -> Value {
     Value::from(text)
-}
-
-/// In the order of their names.
-fn domains(rules: &RuleSet) -> impl Iterator<Item = &Domain> {
-    let mut domains: Vec<&Domain> = rules.domains.values().collect();
-    domains.sort_by(|a, b| a.name.cmp(&b.name));
-    domains.into_iter()
 }
 
 fn is_limited(rules: &RuleSet, id: RuleId) -> bool {

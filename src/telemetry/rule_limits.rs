@@ -1,7 +1,7 @@
 //! `tidegate_rule_limit`: what each rule allows, to be joined with its hits.
 
 use super::rule_series::{push, push_label, push_labels};
-use crate::rules::{Allows, Labels, Rule, RuleLimit, RuleSet};
+use crate::rules::{Allows, Rule, RuleLimit, RuleSet};
 use std::collections::HashSet;
 
 /// The lines of the gauge, as they are written.
@@ -42,20 +42,11 @@ fn limits_of(rule: &Rule) -> impl Iterator<Item = (&Rule, &RuleLimit)> {
 
 fn label_text(rule: &Rule, limit: &RuleLimit) -> String {
     let mut text = String::from("{");
-    match &rule.labels {
-        Some(labels) => push_labels(&mut text, labels),
-        None => push_labels(&mut text, &labels_of_path(&rule.path)),
-    }
+    push_labels(&mut text, &rule.labels);
     text.push(',');
     push_label(&mut text, "name", &limit.name);
     text.push(',');
     push_label(&mut text, "algorithm", limit.limit.algorithm.name());
     push(&mut text, format_args!(",window_seconds=\"{}\"}}", limit.limit.window.ceil_secs()));
     text
-}
-
-/// Of a rule that makes labels per request there is only the path.
-fn labels_of_path(path: &str) -> Labels {
-    let (domain, levels) = path.split_once('.').unwrap_or((path, ""));
-    Labels { domain: domain.into(), key1: levels.into(), key2: "".into(), key3: "".into() }
 }

@@ -223,13 +223,14 @@ fn a_rule() -> RuleSet {
     let limit = defaults.limit(60, crate::rules::Unit::Minute, 5).unwrap();
     let rule = crate::rules::Rule {
         source: crate::rules::Source { file: "a.yaml".into(), line: 1 },
-        path: "d.a.b".into(),
+        path: "api.example.com.a.b".into(),
         allows: crate::rules::Allows::Limits([limit].into()),
         shadow_mode: false,
         quota_mode: false,
         detailed_metric: false,
         metadata: None,
-        labels: None,
+        labels: Labels::new("api.example.com", ["a", "b"].into_iter()),
+        labels_vary: true,
     };
     RuleSet { rules: vec![rule], ..RuleSet::default() }
 }
@@ -238,8 +239,8 @@ fn a_rule() -> RuleSet {
 fn a_rules_limit_is_a_gauge_with_its_labels() {
     let metrics = Metrics::new(1);
     metrics.config_loaded(&a_rule(), &facts());
-    let line = "tidegate_rule_limit{domain=\"d\",key1=\"a.b\",key2=\"\",key3=\"\",name=\"\",\
-                algorithm=\"token_bucket\",window_seconds=\"300\"} 60\n";
+    let line = "tidegate_rule_limit{domain=\"api.example.com\",key1=\"a\",key2=\"b\",key3=\"\",\
+                name=\"\",algorithm=\"token_bucket\",window_seconds=\"300\"} 60\n";
     let text = metrics.render();
     assert!(text.contains(line), "{text}");
 }

@@ -96,7 +96,8 @@ impl<'a> Walk<'a, '_> {
             quota_mode,
             detailed_metric,
             metadata,
-            labels: self.path.labels(detailed_metric),
+            labels: self.path.labels(),
+            labels_vary: self.path.labels_vary(detailed_metric),
         });
         Some(id)
     }

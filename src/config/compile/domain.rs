@@ -92,7 +92,7 @@ impl<'a> Domains<'a> {
     /// Checks each domain as a whole.
     pub(super) fn check(&mut self) {
         for domain in &self.open {
-            self.faults.extend(domain.settings.check().into_iter().flat_map(|sink| sink.faults));
+            self.faults.extend(domain.settings.check().flat_map(|sink| sink.faults));
         }
     }
 

@@ -55,13 +55,14 @@ impl Path {
         }
     }
 
-    /// The metric labels of a rule here, unless they differ from request to request.
-    pub(super) fn labels(&self, detailed_metric: bool) -> Option<Labels> {
-        let per_request = |step: &Step| step.varies && (step.value_to_metric || detailed_metric);
-        if self.steps.iter().any(per_request) {
-            return None;
-        }
+    /// The metric labels of a rule here, from the policy alone.
+    pub(super) fn labels(&self) -> Labels {
         let levels = self.steps.iter().filter_map(|step| self.text.get(step.range.clone()));
-        Some(Labels::new(self.text.get(..self.domain)?, levels))
+        Labels::new(self.text.get(..self.domain).unwrap_or_default(), levels)
+    }
+
+    /// Whether the labels of a rule here are to differ from request to request.
+    pub(super) fn labels_vary(&self, detailed_metric: bool) -> bool {
+        self.steps.iter().any(|step| step.varies && (step.value_to_metric || detailed_metric))
     }
 }

@@ -99,24 +99,29 @@ impl<'a> Settings<'a> {
     }
 
     /// Checks what only all documents of the domain together can tell.
-    pub(super) fn check(&self) -> Option<Sink<'a>> {
-        if let Some((at, Consume::AllOrNothing)) = self.consume
-            && self.hash_tag().is_empty()
-        {
-            let mut sink = Sink::new(at.file);
-            sink.error(
-                at.place,
-                "`consume: all_or_nothing` needs a `hash_tag`: without one no two descriptors \
-                 share a tag, so none would be decided together",
-            );
-            return Some(sink);
+    pub(super) fn check(&self) -> impl Iterator<Item = Sink<'a>> + use<'a> {
+        self.check_consume().into_iter().chain(self.check_content_type())
+    }
+
+    fn check_consume(&self) -> Option<Sink<'a>> {
+        let (at, Consume::AllOrNothing) = self.consume? else { return None };
+        if !self.hash_tag().is_empty() {
+            return None;
         }
-        if let (Some((at, _)), None) = (&self.denied_content_type, &self.denied_body) {
-            let mut sink = Sink::new(at.file);
-            sink.warn(at.place, "`denied_content_type` has no effect without a `denied_body`");
-            return Some(sink);
-        }
-        None
+        let mut sink = Sink::new(at.file);
+        sink.error(
+            at.place,
+            "`consume: all_or_nothing` needs a `hash_tag`: without one no two descriptors \
+             share a tag, so none would be decided together",
+        );
+        Some(sink)
+    }
+
+    fn check_content_type(&self) -> Option<Sink<'a>> {
+        let (at, _) = self.denied_content_type.filter(|_| self.denied_body.is_none())?;
+        let mut sink = Sink::new(at.file);
+        sink.warn(at.place, "`denied_content_type` has no effect without a `denied_body`");
+        Some(sink)
     }
 
     /// The defaults of its rules: the process's, with its own laid over them.

@@ -2,12 +2,11 @@
 
 use super::proto::{RateLimitDescriptor, RateLimitOverride, RateLimitRequest, Unit};
 use super::respond::Decided;
-use crate::limiter::{Code, DecidedBy, Status};
+use crate::limiter::{Code, DecidedBy, Status, passed_metadata};
 use crate::rules::{Map, RuleSet, Value as RuleValue};
 use prost_types::value::Kind;
 use prost_types::{Struct, Value};
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 type Fields = BTreeMap<String, Value>;
 
@@ -22,9 +21,9 @@ pub(super) fn of(asked: &RateLimitRequest, decided: Decided<'_>) -> Struct {
     if asked.hits_addend != 0 {
         fields.insert("hitsAddend".into(), number(asked.hits_addend.into()));
     }
-    let passed = passed_metadata(decided);
+    let passed = passed_metadata(decided.statuses, decided.rules);
     if !passed.is_empty() {
-        fields.insert("metadata".into(), Value::from(passed));
+        fields.insert("metadata".into(), map(&passed));
     }
     Struct { fields }
 }
@@ -63,36 +62,6 @@ fn add_decided(fields: &mut Fields, status: &Status) {
     }
 }
 
-/// What the rules carry along that let their descriptor pass. The first of them wins where two
-/// give one name; maps of the same name are merged.
-fn passed_metadata(decided: Decided<'_>) -> Fields {
-    let mut merged = Fields::new();
-    for status in decided.statuses {
-        let passed = status.code == Code::Ok && status.limit.is_some();
-        let rule = status.rule.filter(|_| passed).and_then(|id| decided.rules.rule(id));
-        if let Some(metadata) = rule.and_then(|rule| rule.metadata.as_deref()) {
-            merge(&mut merged, metadata);
-        }
-    }
-    merged
-}
-
-fn merge(into: &mut Fields, map: &Map) {
-    for (name, new) in map {
-        match into.entry(name.clone()) {
-            Entry::Vacant(place) => {
-                place.insert(value(new));
-            }
-            Entry::Occupied(mut place) => {
-                let known = place.get_mut().kind.as_mut();
-                if let (Some(Kind::StructValue(known)), RuleValue::Map(new)) = (known, new) {
-                    merge(&mut known.fields, new);
-                }
-            }
-        }
-    }
-}
-
 fn value(value: &RuleValue) -> Value {
     match value {
         RuleValue::Null => Kind::NullValue(0).into(),
@@ -100,11 +69,12 @@ fn value(value: &RuleValue) -> Value {
         RuleValue::Number(number) => (*number).into(),
         RuleValue::Text(text) => text.as_str().into(),
         RuleValue::List(values) => list(values.iter().map(self::value)),
-        RuleValue::Map(map) => {
-            let fields = map.iter().map(|(name, value)| (name.clone(), self::value(value)));
-            Value::from(fields.collect::<Fields>())
-        }
+        RuleValue::Map(map) => self::map(map),
     }
+}
+
+fn map(map: &Map) -> Value {
+    Value::from(map.iter().map(|(name, v)| (name.clone(), value(v))).collect::<Fields>())
 }
 
 /// The override in protobuf's text format.

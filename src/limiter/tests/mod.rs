@@ -303,7 +303,8 @@ impl RuleDraft {
             quota_mode: self.quota,
             detailed_metric: self.detailed,
             metadata: self.metadata.map(Arc::new),
-            labels: (!self.detailed).then_some(labels),
+            labels,
+            labels_vary: self.detailed,
         }
     }
 }

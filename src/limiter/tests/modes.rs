@@ -69,6 +69,10 @@ fn services_share_their_quota_until_both_are_used_up() {
     assert_eq!(codes, "++-", "vector 141");
 }
 
+fn metadata(response: &Response) -> Map {
+    passed_metadata(&response.statuses, &response.policies.rules)
+}
+
 #[test]
 fn services_debited_on_response_are_chosen_by_what_they_have_left() {
     let one = rule("a", [per(1, Unit::Minute)]).quota().metadata("name", "a");
@@ -80,7 +84,7 @@ fn services_debited_on_response_are_chosen_by_what_they_have_left() {
         if response.code == Code::OverLimit {
             break;
         }
-        let Some(Value::Text(service)) = response.metadata().remove("name") else { break };
+        let Some(Value::Text(service)) = metadata(&response).remove("name") else { break };
         sent.push_str(&service);
         house.ask([of(if service == "a" { "a=x" } else { "b=x" })]);
     }
@@ -95,7 +99,7 @@ fn metadata_is_that_of_the_rules_that_passed() {
     let free = unlimited("d", "", &[]).metadata("other", "free");
     let house = House::new([domain([first, second, third, free])]);
     let text =
-        |response: Response| -> Vec<(String, Value)> { response.metadata().into_iter().collect() };
+        |response: Response| -> Vec<(String, Value)> { metadata(&response).into_iter().collect() };
     let value = |text: &str| Value::Text(text.to_owned());
     let all = house.ask([of("d=x"), of("a=x"), of("b=x"), of("c=x")]);
     assert_eq!(text(all), [("name".to_owned(), value("first"))], "vector 114");

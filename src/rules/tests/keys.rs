@@ -114,6 +114,26 @@ fn keys_stay_short_whatever_a_request_holds() {
 }
 
 #[test]
+fn clients_make_a_key_at_most_512_bytes_longer() {
+    let (long, short) = ("x".repeat(128), "x".repeat(123));
+    let pairs = [format!("a={long}"), format!("b={short}"), format!("c={long}"), "d=".to_owned()];
+    let with_rest = |c: &str| {
+        let pairs = [&*pairs[0], &*pairs[1], c, &*pairs[3]];
+        write(&tagged(&["a", "b"]), &entries(&pairs), "kind").0
+    };
+    let longest = format!("c={}", "y".repeat(128));
+    assert!(with_rest(&longest).starts_with(&format!("{{shop|a={long}|b={short}}}|0|1|c=yyy")));
+    let pairs = ["a", "b", "c", "d"].map(|key| format!("{key}={long}"));
+    let pairs = pairs.each_ref().map(String::as_str);
+    let bare = "{shop|}:kind".len();
+    for hash_tag in [&[][..], &["a", "b"], &["a"]] {
+        let (key, _) = write(&tagged(hash_tag), &entries(&pairs), "kind");
+        assert!(key.len() <= bare + 512, "{key}");
+        assert!(key.contains("sha256:"), "{key}");
+    }
+}
+
+#[test]
 fn parts_joined_with_underscores_once_collided() {
     let key = |name: &str, pairs: &[&str]| write(&domain(name), &entries(pairs), "kind").0;
     assert_ne!(key("a", &["b=c_d"]), key("a_b", &["c=d"]));

@@ -231,3 +231,36 @@ fn what_statistics_could_not_hold_is_replaced() {
     assert_eq!(&*sanitised("1.2.3.4.5"), "1_2_3_4.5");
     assert_eq!(&*sanitised("ä:ö"), "ä_ö");
 }
+
+/// The only label of a request to a rule that names its values.
+fn label_of(value: &str) -> String {
+    let set = on([key("k").value_to_metric().per(1, Minute)]);
+    let domain = set.only_domain();
+    let entries = [Entry { key: "k", value }];
+    let matched = domain.find(&entries).unwrap();
+    let labels = [false, true].map(|d| Labels::of_match(&domain.name, &matched, &entries, d));
+    assert_eq!(labels[0], labels[1]);
+    labels[0].key1.to_string()
+}
+
+#[test]
+fn a_long_value_is_cut_and_stays_different_from_others() {
+    let fits = "x".repeat(126);
+    assert_eq!(label_of(&fits), format!("k_{fits}"));
+    let long = "ä".repeat(500);
+    let (one, two) = (label_of(&format!("{long}1")), label_of(&format!("{long}2")));
+    assert!(one.len() <= 128 && one.starts_with("k_ää"), "{one}");
+    assert_ne!(one, two);
+    assert_eq!(one, label_of(&format!("{long}1")));
+}
+
+#[test]
+fn the_labels_of_an_override_are_short_whatever_its_keys() {
+    let key = "x".repeat(1000);
+    let long = Entry { key: &key, value: "" };
+    let labels = Labels::of_override("d", &[long; 100]);
+    for label in [&labels.key1, &labels.key2, &labels.key3] {
+        assert!(label.len() <= 128, "{label}");
+    }
+    assert_ne!(labels, Labels::of_override("d", &[long; 101]));
+}

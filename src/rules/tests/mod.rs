@@ -91,7 +91,8 @@ fn rule(path: &str, allows: Allows, detailed_metric: bool, line: u32) -> Rule {
         quota_mode: false,
         detailed_metric,
         metadata: None,
-        labels: None,
+        labels: Labels::new(path, std::iter::empty()),
+        labels_vary: false,
     }
 }
 

@@ -90,10 +90,11 @@ impl Use {
 }
 
 impl Share {
+    /// None of no capacity: such a bucket refuses whatever it holds, so nobody misses it.
     /// Capacities fit 32 bits, so that nothing overflows.
     fn of(used: u64, capacity: u64) -> Self {
         let share = (used.min(capacity) * u64::from(u16::MAX)).checked_div(capacity);
-        Self(share.and_then(|share| u16::try_from(share).ok()).unwrap_or(u16::MAX))
+        Self(share.and_then(|share| u16::try_from(share).ok()).unwrap_or_default())
     }
 }
 
@@ -134,12 +135,13 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_in_proportion_and_full_when_nothing_is_allowed() {
+    fn a_share_is_in_proportion_and_none_when_nothing_is_allowed() {
         assert_eq!(Share::of(0, 10), Share(0));
         assert_eq!(Share::of(5, 10), Share(32_767));
         assert_eq!(Share::of(10, 10), Share(u16::MAX));
         assert_eq!(Share::of(u64::MAX, 10), Share(u16::MAX));
-        assert_eq!(Share::of(0, 0), Share(u16::MAX));
+        assert_eq!(Share::of(0, 0), Share(0));
+        assert_eq!(Share::of(5, 0), Share(0));
     }
 
     #[test]

@@ -31,20 +31,24 @@ impl MemoryStore {
     ) {
         let buckets = Buckets::of(items.iter().map(|item| self.key(batch, item)));
         let (members, items) = as_decided(members, items, &buckets);
-        let mut locked = self.lock_all(&buckets);
-        let mut states: SmallVec<[Option<State>; 4]> =
-            buckets.keys.iter().map(|key| take(&mut locked, key)).collect();
-        let before: SmallVec<[usize; 4]> =
-            states.iter().map(|state| weight(state.as_ref())).collect();
+        // Whatever needs memory gets it before others may have to wait.
+        let n_buckets = buckets.keys.len();
         let mut decided = Vec::with_capacity(items.len());
+        let mut states: SmallVec<[Option<State>; 4]> = SmallVec::with_capacity(n_buckets);
+        let mut before: SmallVec<[usize; 4]> = SmallVec::with_capacity(n_buckets);
+        let mut uses = SmallVec::from_elem(None, n_buckets);
+        let mut locked = self.lock_all(&buckets);
+        states.extend(buckets.keys.iter().map(|key| take(&mut locked, key)));
+        before.extend(states.iter().map(|state| weight(state.as_ref())));
         decide_group(&members, &items, &mut states, now, &mut decided);
-        let uses = uses(&items, &decided, &buckets, now);
+        add_uses(&mut uses, &items, &decided, now);
         for (((key, before), state), usage) in buckets.keys.iter().zip(before).zip(states).zip(uses)
         {
             if let (Some(shard), Some(usage)) = (shard(&mut locked, key), usage) {
                 self.settle(shard, key, before, state, &usage);
             }
         }
+        drop(locked);
         decisions.extend_from_slice(&decided);
     }
 
@@ -67,7 +71,9 @@ impl MemoryStore {
         let mut shards: SmallVec<[usize; 4]> = buckets.keys.iter().map(|key| key.shard).collect();
         shards.sort_unstable();
         shards.dedup();
-        shards.into_iter().map(|shard| (shard, self.lock(shard))).collect()
+        let mut locked = Locked::with_capacity(shards.len());
+        locked.extend(shards.into_iter().map(|shard| (shard, self.lock(shard))));
+        locked
     }
 }
 
@@ -114,19 +120,17 @@ fn as_decided(
 }
 
 /// How each bucket was used: as its last item says, and written if any of its items wrote.
-fn uses(
+fn add_uses(
+    uses: &mut SmallVec<[Option<Use>; 4]>,
     items: &[Item],
     decisions: &[Decision],
-    buckets: &Buckets<'_>,
     now: Micros,
-) -> SmallVec<[Option<Use>; 4]> {
-    let mut uses: SmallVec<[Option<Use>; 4]> = SmallVec::from_elem(None, buckets.keys.len());
+) {
     for (item, decision) in items.iter().zip(decisions) {
         if let Some(usage) = uses.get_mut(item.bucket) {
             *usage = Some(Use::of(decision, &item.limit, now).after(*usage));
         }
     }
-    uses
 }
 
 fn take(locked: &mut Locked<'_>, key: &Key<'_>) -> Option<State> {

@@ -72,6 +72,17 @@ fn group<'a>(items: impl IntoIterator<Item = (&'a str, &'a str, Limit)>, charge:
 }
 
 #[test]
+fn buckets_of_a_rule_that_allows_nothing_do_not_evict_counters() {
+    let house = House::new(4);
+    house.hit("counted", token(10));
+    for n in 0..20 {
+        house.later(1);
+        house.hit(&format!("k{n}"), limit(Algorithm::FixedWindow(Anchor::Epoch), 0, DAY));
+    }
+    assert_eq!(house.used("counted", token(10)), Some(1));
+}
+
+#[test]
 fn small_bounds_hold_as_many_as_they_say() {
     for bound in [1, 2, 10, 63, 64, 129, 1000] {
         let house = House::new(bound);
