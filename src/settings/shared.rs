@@ -100,6 +100,7 @@ pub(super) struct RawShared {
 /// A second Redis.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Redis for limits per second")]
+#[expect(clippy::struct_field_names, reason = "they are the names of the flags")]
 struct RawPerSecond {
     /// Keep descriptors whose limits are all per second in a Redis of their own
     #[arg(long, env = "REDIS_PERSECOND", value_name = BOOL, default_value = "false")]
@@ -214,11 +215,11 @@ impl RawShared {
         let secret = self.secret(faults);
         Some(RedisConfig {
             servers: servers?,
-            per_second: per_second?,
+            per_second,
             coalesce: coalesce?,
             max_in_flight: max?,
             key_prefix: prefix?,
-            key_secret: secret?,
+            key_secret: secret,
             expiry_jitter: jitter?,
         })
     }
@@ -250,33 +251,32 @@ impl RawShared {
         })
     }
 
-    /// What keys are hashed with, if they are.
-    fn secret(&self, faults: &mut Faults) -> Option<Option<KeySecret>> {
+    /// What keys are hashed with, if they are and there is no fault.
+    fn secret(&self, faults: &mut Faults) -> Option<KeySecret> {
         if !faults.read("KEY_FORMAT", &self.key_format, is_hashed)? {
-            return Some(None);
+            return None;
         }
         let Some(file) = path(&self.key_secret_file) else {
             faults.add("KEY_SECRET_FILE", "unset, expected a file: KEY_FORMAT=hashed needs one");
             return None;
         };
-        match std::fs::read(&file) {
-            Ok(secret) if secret.trim_ascii().is_empty() => {
-                faults.add("KEY_SECRET_FILE", format!("{} is empty", file.display()));
-                None
+        let fault = match std::fs::read(&file) {
+            Ok(secret) if !secret.trim_ascii().is_empty() => {
+                return Some(KeySecret(secret.trim_ascii().into()));
             }
-            Ok(secret) => Some(Some(KeySecret(secret.trim_ascii().into()))),
-            Err(error) => {
-                faults.add("KEY_SECRET_FILE", format!("{}: {error}", file.display()));
-                None
-            }
-        }
+            Ok(_) => format!("{} is empty", file.display()),
+            Err(error) => format!("{}: {error}", file.display()),
+        };
+        faults.add("KEY_SECRET_FILE", fault);
+        None
     }
 }
 
 impl RawPerSecond {
-    fn read(&self, tls: Option<&TlsFiles>, faults: &mut Faults) -> Option<Option<RedisServers>> {
+    /// The second Redis, if it is wanted and there is no fault.
+    fn read(&self, tls: Option<&TlsFiles>, faults: &mut Faults) -> Option<RedisServers> {
         let wanted = faults.read("REDIS_PERSECOND", &self.redis_persecond, words::boolean)?;
-        if wanted { self.words().read(tls, faults).map(Some) } else { Some(None) }
+        if wanted { self.words().read(tls, faults) } else { None }
     }
 
     fn words(&self) -> Words<'_> {

@@ -122,14 +122,12 @@ impl Fleet {
     /// Hands charges to the server of their slot.
     pub(super) fn send(&self, pending: Pending) {
         let table = self.table.load();
-        match table.node(pending.waiter.slot) {
-            Some(node) => node.send(pending),
-            None => {
-                let error = self.nobody(&table);
-                self.calls.series.not_decided("", error.reason(), 1);
-                pending.fail(error);
-            }
+        if let Some(node) = table.node(pending.waiter.slot) {
+            return node.send(pending);
         }
+        let error = self.nobody(&table);
+        self.calls.series.not_decided("", error.reason(), 1);
+        pending.fail(error);
     }
 
     /// Why nobody serves a slot.
