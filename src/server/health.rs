@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tokio::sync::Mutex;
+use tokio::sync::Semaphore;
 use tonic_health::ServingStatus;
 use tonic_health::pb::health_server::{Health as HealthService, HealthServer};
 use tonic_health::server::{HealthReporter, health_reporter};
@@ -18,8 +18,8 @@ pub(super) struct Health {
     has_rules: AtomicBool,
     store_can_answer: AtomicBool,
     draining: AtomicBool,
-    /// So that no older report overwrites a newer one.
-    reporting: Mutex<()>,
+    /// One permit, so that no older report overwrites a newer one.
+    reporting: Semaphore,
 }
 
 impl Health {
@@ -35,7 +35,7 @@ impl Health {
             has_rules: AtomicBool::new(false),
             store_can_answer: AtomicBool::new(store_can_answer),
             draining: AtomicBool::new(false),
-            reporting: Mutex::default(),
+            reporting: Semaphore::new(1),
         };
         health.report().await;
         (Arc::new(health), service)
@@ -82,7 +82,7 @@ impl Health {
     }
 
     async fn report(&self) {
-        let _one_at_a_time = self.reporting.lock().await;
+        let _one_at_a_time = self.reporting.acquire().await;
         let status =
             if self.is_ready() { ServingStatus::Serving } else { ServingStatus::NotServing };
         for service in SERVICES {

@@ -8,10 +8,11 @@ use crate::limiter::{Limiter, Policies};
 use crate::rules::RuleSet;
 use crate::telemetry::{ConfigFacts, Metrics};
 use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::signal::unix::Signal;
 use tokio::sync::mpsc;
+use tokio::task::{JoinError, spawn_blocking};
+use tokio::time::{Instant, sleep};
 
 /// How long requests may hold rules that are no longer in force.
 const UNDER_WAY: Duration = Duration::from_secs(1);
@@ -65,7 +66,7 @@ impl Reload {
     /// Loads once. What fails is logged, counted, and changes nothing.
     pub(super) async fn load(&mut self) {
         let options = self.options.clone();
-        match tokio::task::spawn_blocking(move || config::load(&options)).await {
+        match spawn_blocking(move || config::load(&options)).await {
             Ok(Ok(loaded)) => self.take(loaded).await,
             Ok(Err(report)) => self.refuse(Fault::Report(report)),
             // Only a defect ends here; the next change tries again.
@@ -102,15 +103,27 @@ impl Reload {
             n_warnings: warnings.faults.len(),
             loaded_at: self.clock.now(),
         };
-        let (limiter, metrics) = (Arc::clone(&self.limiter), Arc::clone(&self.metrics));
-        let installed =
-            tokio::task::spawn_blocking(move || install(&limiter, &metrics, rules, &facts));
-        if let Err(error) = installed.await {
+        if let Err(error) = self.put_in_force(rules, facts).await {
             tracing::error!(%error, "policies could not be put in force");
             return;
         }
         self.last = Last { version: Some(version), ..Last::default() };
         self.health.installed(has_domains).await;
+    }
+
+    /// With very many rules each step takes a while: not for request threads.
+    async fn put_in_force(&self, rules: RuleSet, facts: ConfigFacts) -> Result<(), JoinError> {
+        let limiter = Arc::clone(&self.limiter);
+        if let Some(old) = spawn_blocking(move || limiter.install(rules)).await? {
+            free(old).await?;
+        }
+        let (limiter, metrics) = (Arc::clone(&self.limiter), Arc::clone(&self.metrics));
+        spawn_blocking(move || {
+            if let Some(policies) = limiter.policies() {
+                metrics.config_loaded(&policies.rules, &facts);
+            }
+        })
+        .await
     }
 
     fn announce(&self, loaded: &Loaded) {
@@ -161,23 +174,13 @@ impl Reload {
     }
 }
 
-/// With very many rules this takes a while: not for request threads.
-fn install(limiter: &Limiter, metrics: &Metrics, rules: RuleSet, facts: &ConfigFacts) {
-    if let Some(old) = limiter.install(rules) {
-        free(old);
+/// Waits until no request holds these rules any more, so that none has to free them.
+async fn free(old: Arc<Policies>) -> Result<(), JoinError> {
+    let end = Instant::now() + UNDER_WAY;
+    while Arc::strong_count(&old) > 1 && Instant::now() < end {
+        sleep(Duration::from_millis(1)).await;
     }
-    if let Some(policies) = limiter.policies() {
-        metrics.config_loaded(&policies.rules, facts);
-    }
-}
-
-/// Waits until no request holds these rules any more, so that none has to free them: also a while.
-fn free(old: Arc<Policies>) {
-    let started = Instant::now();
-    while Arc::strong_count(&old) > 1 && started.elapsed() < UNDER_WAY {
-        thread::sleep(Duration::from_millis(1));
-    }
-    drop(old);
+    spawn_blocking(move || drop(old)).await
 }
 
 #[cfg(test)]
@@ -189,6 +192,8 @@ mod tests {
     use crate::store::{MemoryConfig, MemoryStore, Store};
     use std::fs;
     use std::path::Path;
+    use std::pin::pin;
+    use tokio::time::timeout;
 
     const POLICY: &str = "domain: shop\ndescriptors: [{ key: user, unlimited: true }]\n";
 
@@ -245,8 +250,8 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn what_was_in_force_is_given_back_and_freed_off_the_request_threads() {
+    #[tokio::test(start_paused = true)]
+    async fn what_was_in_force_is_freed_once_no_request_holds_it() {
         let folder = tempfile::tempdir().unwrap();
         let reload = reload(folder.path(), false).await;
         assert!(reload.limiter.install(RuleSet::default()).is_none());
@@ -254,8 +259,10 @@ mod tests {
         let old = reload.limiter.install(RuleSet::default()).unwrap();
         assert!(Arc::ptr_eq(&held, &old));
         let watched = Arc::downgrade(&old);
+        let mut freed = pin!(free(old));
+        assert!(timeout(UNDER_WAY / 2, freed.as_mut()).await.is_err());
         drop(held);
-        free(old);
+        freed.await.unwrap();
         assert!(watched.upgrade().is_none());
     }
 }
