@@ -104,7 +104,8 @@ fn capped(level: Cow<'_, str>) -> Cow<'_, str> {
     }
     let digest = Sha256::digest(level.as_bytes());
     let mut capped = level.into_owned();
-    capped.truncate(capped.floor_char_boundary(MAX_LEVEL - 17));
+    let end = (0..=MAX_LEVEL - 17).rev().find(|&end| capped.is_char_boundary(end));
+    capped.truncate(end.unwrap_or_default());
     capped.push('~');
     for byte in digest.iter().take(8) {
         // Writing to a string cannot fail.

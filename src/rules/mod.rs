@@ -74,6 +74,7 @@ pub struct DeniedBody {
 
 /// A descriptor node that carries a limit.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "three are flags of the policy, in any mixture")]
 pub struct Rule {
     /// Where it stands.
     pub source: Source,
