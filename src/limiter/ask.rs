@@ -145,15 +145,12 @@ impl StandIn {
     }
 }
 
-/// Whether the same charge, refused again, would change nothing.
+/// Whether the same charge, refused again, would change nothing: once over, a fixed window records no
+/// more.
 fn changes_nothing(item: &BatchItem, decision: &Decision) -> bool {
-    match item.limit.algorithm {
-        // Once over, it records no more.
-        Algorithm::FixedWindow(_) if item.limit.count_denied => {
-            decision.after > item.limit.requests.into()
-        }
-        _ => !item.limit.count_denied,
-    }
+    let once_over = matches!(item.limit.algorithm, Algorithm::FixedWindow(_))
+        && decision.after > item.limit.requests.into();
+    once_over || !item.limit.count_denied
 }
 
 /// The outcomes of a whole batch, from those of its rest and from what is remembered.

@@ -19,12 +19,13 @@ pub use entries::{Entries, NoEntries};
 
 use crate::clock::{Clock, SystemClock};
 use crate::envoy::{self, InvalidHeaderName, LimitHeaders, RateLimit};
-use crate::limiter::{self, Limiter};
+use crate::limiter::{self, Limiter, Share, StandIn, StandInOptions};
 use crate::rules::{Defaults, FailureMode};
 use crate::settings::{
-    Answers, Backend, DefaultAlgorithm, DefaultFailureMode, Listen, Policies, Settings,
+    Answers, Backend, DefaultAlgorithm, DefaultFailureMode, Listen, OutageSettings, Policies,
+    Settings, StoreSettings,
 };
-use crate::store::Misconfigured;
+use crate::store::{DenyConfig, Misconfigured};
 use crate::telemetry::Metrics;
 use crate::telemetry::logging::LevelSwitch;
 use crate::{algorithm, config};
@@ -114,7 +115,11 @@ impl Parts {
         let metrics = Metrics::new(settings.metric_max_series);
         let store = store_life.open(&settings.store, &clock, &metrics)?;
         let options = limiter_options(&settings.answers);
-        let limiter = Arc::new(Limiter::new(store, Arc::clone(&metrics), options));
+        let limiter = Limiter::new(store, Arc::clone(&metrics), options);
+        let limiter = Arc::new(match settings.store.backend {
+            Backend::Memory => limiter,
+            Backend::Redis(_) => limiter.with_stand_in(stand_in(&settings.store, &clock)),
+        });
         let options = envoy_options(&settings.answers)?;
         let rate_limit = RateLimit::new(Arc::clone(&limiter), Arc::clone(&metrics), options);
         Ok(Self { clock, metrics, limiter, rate_limit: Arc::new(rate_limit), health, log })
@@ -186,6 +191,17 @@ fn limiter_options(answers: &Answers) -> limiter::Options {
         near_limit_ratio: answers.near_limit_ratio,
         stop_when_over_limit: answers.stop_when_over_limit,
     }
+}
+
+fn stand_in(store: &StoreSettings, clock: &Arc<dyn Clock>) -> StandIn {
+    let OutageSettings { local_fallback_share: (parts, of), deny_cache_max, deny_cache_entries } =
+        store.outage;
+    let options = StandInOptions {
+        local_share: Share::new(parts, of).unwrap_or_default(),
+        max_buckets: store.memory_max_buckets,
+        deny: DenyConfig { max: deny_cache_max.into(), entries: deny_cache_entries },
+    };
+    StandIn::new(options, Arc::clone(clock))
 }
 
 fn envoy_options(answers: &Answers) -> Result<envoy::Options, InvalidHeaderName> {

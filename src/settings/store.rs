@@ -2,6 +2,7 @@
 
 use super::Environment;
 use super::faults::Faults;
+use super::outage::{OutageSettings, RawOutage};
 use super::servers::RedisConfig;
 use super::shared::RawShared;
 use super::words;
@@ -23,6 +24,8 @@ pub(super) struct RawStore {
     #[arg(long, env = "START_GRACE", value_name = "DURATION", default_value = "15s")]
     start_grace: String,
     #[command(flatten)]
+    outage: RawOutage,
+    #[command(flatten)]
     redis: RawShared,
 }
 
@@ -35,6 +38,8 @@ pub struct StoreSettings {
     pub memory_max_buckets: usize,
     /// How long readiness waits for a store that has not answered yet.
     pub start_grace: Duration,
+    /// What stands in for a store that cannot decide.
+    pub outage: OutageSettings,
     /// Whether readiness follows the connections to Redis.
     pub follows_connections: bool,
     /// What an operator should know about the choice.
@@ -68,6 +73,9 @@ const WITHOUT_EFFECT: [&str; 10] = [
 const ON_EMPTY: [&str; 2] =
     ["REDIS_POOL_ON_EMPTY_BEHAVIOR", "REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR"];
 
+/// What envoyproxy/ratelimit calls the room for its last refusals.
+const LOCAL_CACHE: &str = "LOCAL_CACHE_SIZE_IN_BYTES";
+
 impl RawStore {
     pub(super) fn read(
         self,
@@ -77,6 +85,7 @@ impl RawStore {
     ) -> Option<StoreSettings> {
         let max = faults.read("MEMORY_MAX_BUCKETS", &self.memory_max_buckets, words::positive);
         let grace = faults.read("START_GRACE", &self.start_grace, words::duration);
+        let outage = self.outage.read(faults);
         let follows_connections = self.redis.follows_connections(faults);
         let trace = trace(matches, environment);
         let backend = self.backend(trace.as_deref(), environment, faults);
@@ -85,6 +94,7 @@ impl RawStore {
             backend: backend?,
             memory_max_buckets: max?,
             start_grace: grace?,
+            outage: outage?,
             follows_connections: follows_connections?,
             warnings,
         })
@@ -132,6 +142,9 @@ impl RawStore {
                 .chain(&WITHOUT_EFFECT)
                 .filter(|name| environment(name).is_some())
                 .map(|name| format!("{name} has no effect: connections are shared, and kept"))
+                .chain(environment(LOCAL_CACHE).map(|_| {
+                    format!("{LOCAL_CACHE} has no effect: DENY_CACHE_ENTRIES bounds what is kept")
+                }))
                 .collect(),
             Some(Backend::Memory) if self.backend_type == "memory" && self.redis.has_url() => {
                 vec!["BACKEND_TYPE=memory: REDIS_URL is set and not used".to_owned()]

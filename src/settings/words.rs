@@ -38,6 +38,29 @@ pub(super) fn ratio(text: &str) -> Read<f32> {
     ratio.ok_or("a number from 0 to 1")
 }
 
+/// A share above 0 and at most 1, as `1/3` or `0.33`, exact to a millionth.
+pub(super) fn share(text: &str) -> Read<(u32, u32)> {
+    let ratio = match text.split_once('/') {
+        Some((parts, of)) => parts.trim().parse().ok().zip(of.trim().parse().ok()),
+        None => millionths(text).map(|parts| (parts, MILLION)),
+    };
+    let is_share = |(parts, of): &(u32, u32)| 0 < *parts && parts <= of;
+    ratio.filter(is_share).ok_or("a share above 0 and at most 1, such as `1/3` or `0.33`")
+}
+
+const MILLION: u32 = 1_000_000;
+
+fn millionths(text: &str) -> Option<u32> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits = fraction.get(..fraction.len().min(6))?;
+    if !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let whole: u32 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+    let fraction: u32 = format!("{digits:0<6}").parse().ok()?;
+    whole.checked_mul(MILLION)?.checked_add(fraction)
+}
+
 /// A length of time as Go writes it: `10s`, `1h30m`, `1.5h`, `150us`, or a bare `0`.
 pub(super) fn duration(text: &str) -> Read<Duration> {
     const EXPECTED: &str = "a duration such as `10s`, `150ms` or `1h30m`";
@@ -142,6 +165,17 @@ fn nanos_of(unit: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shares_are_fractions_or_decimals() {
+        assert_eq!(share("1"), Ok((1_000_000, 1_000_000)));
+        assert_eq!(share("1/3"), Ok((1, 3)));
+        assert_eq!(share("0.33"), Ok((330_000, 1_000_000)));
+        assert_eq!(share(".5"), Ok((500_000, 1_000_000)));
+        for wrong in ["", "0", "0/3", "3/2", "1.1", "-1", "a", "1/", "0.x", "1e-1", "0.0000001"] {
+            assert!(share(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn durations_are_read_as_go_writes_them() {

@@ -125,8 +125,8 @@ impl StandIn {
         let is_take = matches!(charge, Charge::Take(_));
         let refused_for = match mode {
             FailureMode::Open | FailureMode::Error => return None,
-            FailureMode::Closed if is_take => Some(super::CLOSED_WAIT),
-            FailureMode::Closed => return None,
+            FailureMode::Closed if !is_take => return None,
+            FailureMode::Closed => Some(super::CLOSED_WAIT),
             FailureMode::Local if matches!(charge, Charge::Refund(_)) => None,
             FailureMode::Local => {
                 self.refusals.refused(batch.key(item), &item.limit, charge.hits(), now)
