@@ -5,6 +5,7 @@ use socket2::{Domain, Socket, Type};
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use tokio::net::{TcpListener, UnixListener};
 
@@ -137,10 +138,12 @@ fn unix(path: &Path) -> Result<Listener, BindError> {
     bind_unix(path).map_err(error)
 }
 
-/// A file that a process left behind when it ended is replaced.
+/// A socket that a process left behind when it ended is replaced; any other file stays.
 fn bind_unix(path: &Path) -> io::Result<Listener> {
+    let is_socket = || path.symlink_metadata().is_ok_and(|file| file.file_type().is_socket());
     let left_behind = |error: &io::Error| {
         error.kind() == io::ErrorKind::AddrInUse
+            && is_socket()
             && std::os::unix::net::UnixStream::connect(path)
                 .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
     };
@@ -156,7 +159,7 @@ fn bind_unix(path: &Path) -> io::Result<Listener> {
 
 fn reason(error: &io::Error) -> String {
     if error.kind() == io::ErrorKind::AddrInUse {
-        "address in use: another process listens there".to_owned()
+        "address in use: something listens there, or another file has that name".to_owned()
     } else {
         format!("cannot listen: {error}")
     }
@@ -173,6 +176,15 @@ mod tests {
     fn bound(host: Option<&str>) -> SocketAddr {
         let Listener::Tcp(listener) = tcp(&address(host, 0)).unwrap() else { panic!("not TCP") };
         listener.local_addr().unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_no_socket_is_never_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("precious");
+        std::fs::write(&path, "precious").unwrap();
+        assert_eq!(bind_unix(&path).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
     }
 
     #[tokio::test]

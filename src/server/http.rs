@@ -16,8 +16,8 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-/// Longest body of a JSON request, as of a gRPC message.
-const MAX_BODY: usize = 4 << 20;
+/// Longest body of a JSON request: a thousand descriptors, and decoded in milliseconds.
+const MAX_BODY: usize = 256 << 10;
 
 /// How long a body may take.
 const BODY: Duration = Duration::from_secs(10);

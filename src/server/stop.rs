@@ -7,7 +7,7 @@ use crate::settings::Stop;
 use std::io;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 /// How long what was let go of may take to notice.
 const LAST_MOMENT: Duration = Duration::from_secs(1);
@@ -51,7 +51,20 @@ impl StopSignals {
             _ = self.interrupt.recv() => Duration::ZERO,
         }
     }
+
+    /// Waits for another one.
+    async fn again(&mut self, began: Instant) {
+        loop {
+            self.recv(Duration::ZERO).await;
+            if began.elapsed() >= SAME_SIGNAL {
+                return;
+            }
+        }
+    }
 }
+
+/// A signal that comes again so soon is the same one, sent to the process and to its group.
+const SAME_SIGNAL: Duration = Duration::from_secs(1);
 
 /// Waits for a signal, then ends everything. A second signal ends it at once.
 pub(super) async fn at_signal(
@@ -61,13 +74,14 @@ pub(super) async fn at_signal(
     life: &Life,
 ) -> Result<(), Error> {
     let drain_delay = signals.recv(stop.drain_delay).await;
+    let began = Instant::now();
     tracing::info!(?drain_delay, timeout = ?stop.timeout, "stopping");
     tokio::select! {
         () = finish(drain_delay, stop.timeout, health, life) => {
             tracing::info!("stopped");
             Ok(())
         }
-        _ = signals.recv(Duration::ZERO) => Err(Error::StoppedAtOnce),
+        () = signals.again(began) => Err(Error::StoppedAtOnce),
     }
 }
 

@@ -16,7 +16,6 @@ pub(super) struct RawPolicies {
         long,
         env = "POLICIES",
         value_name = "PATH",
-        num_args = 1..,
         value_delimiter = ',',
         default_value = "config/policies"
     )]

@@ -7,7 +7,7 @@ use std::io::IsTerminal;
 use std::panic::PanicHookInfo;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, filter_fn};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
@@ -20,6 +20,9 @@ use tracing_subscriber::{Layer, Registry, reload};
 #[derive(Clone, Debug)]
 pub struct LevelSwitch(reload::Handle<LevelFilter, Registry>);
 
+/// A library whose lines speak of every folder that comes and goes; `config::watch` says what counts.
+const CHATTY: &str = "notify";
+
 /// Starts the log of this process; a second start in one process changes nothing.
 pub fn start(log: Log) -> LevelSwitch {
     let (filter, handle) = reload::Layer::new(filter(log.level));
@@ -30,6 +33,7 @@ pub fn start(log: Log) -> LevelSwitch {
         }
         LogFormat::Json => lines.event_format(JsonLines).boxed(),
     };
+    let lines = lines.with_filter(filter_fn(|line| !line.target().starts_with(CHATTY)));
     // Only tests start it twice.
     let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
     std::panic::set_hook(Box::new(log_panic));

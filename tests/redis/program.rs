@@ -17,7 +17,9 @@ descriptors:
 
 async fn on(redis: &Redis) -> Tidegate {
     let url = redis.address();
-    let settings = [("REDIS_URL", url.as_str()), ("REDIS_OP_TIMEOUT", "5s")];
+    // Every call goes to Redis.
+    let asks_redis = [("REDIS_OP_TIMEOUT", "5s"), ("DENY_CACHE_MAX", "0")];
+    let settings = [[("REDIS_URL", url.as_str())].as_slice(), &asks_redis].concat();
     Tidegate::start_with(POLICY, &settings).await
 }
 

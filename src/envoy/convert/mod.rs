@@ -12,6 +12,12 @@ use prost_types::Duration;
 /// Why a request has no meaning.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
+    /// So many that answering them would keep others waiting.
+    #[error("descriptors: found {found}, expected at most {MAX_DESCRIPTORS}")]
+    TooMany {
+        /// How many there are.
+        found: usize,
+    },
     /// An override names no unit, or one that does not exist.
     #[error(
         "descriptors[{place}].limit.unit: found {found}, expected 1 (SECOND), 2 (MINUTE), \
@@ -38,8 +44,15 @@ pub enum Invalid {
     },
 }
 
+/// Most descriptors of a request. Envoy sends a handful.
+const MAX_DESCRIPTORS: usize = 4096;
+
 /// The request that a message means; it borrows every text from the message.
 pub(super) fn request(message: &RateLimitRequest) -> Result<Request<'_>, Invalid> {
+    let found = message.descriptors.len();
+    if found > MAX_DESCRIPTORS {
+        return Err(Invalid::TooMany { found });
+    }
     let descriptors = message
         .descriptors
         .iter()
