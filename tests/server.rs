@@ -220,7 +220,14 @@ async fn a_second_signal_ends_it_at_once() {
     let mut tidegate = Tidegate::start_with(&policy(5), &[("DRAIN_DELAY", "1h")]).await;
     tidegate.signal("TERM");
     logged(&tidegate, "stopping").await;
+    // Those that come within the same second are the same signal.
     tidegate.signal("TERM");
+    assert_eq!(tidegate.get("/livez").await.status, 200);
+    eventually("its end", async || {
+        tidegate.signal("TERM");
+        tidegate.log().contains("stopped at once").then_some(())
+    })
+    .await;
     assert_eq!(tidegate.end().await.code(), Some(1));
 }
 

@@ -74,7 +74,7 @@ fn every_fault_is_reported_with_its_variable_value_and_what_was_expected() {
         ("GRPC_SERVER_USE_TLS", "true"),
     ]), @r"
     the settings are faulty
-      CONFIG_TYPE: found `GRPC_XDS_SOTW`, expected `FILE`
+      CONFIG_TYPE: xDS is not built in yet; expected `FILE`
       GRPC_SERVER_USE_TLS: TLS is not built in yet; expected `false`
       DEFAULT_ALGORITHM/--default-algorithm: found `leaky_bucket`, expected `fixed_window`, `sliding_window_counter` or `token_bucket`
       DEFAULT_FAILURE_MODE/--default-failure-mode: found `shut`, expected `open`, `closed`, `local` or `error`
