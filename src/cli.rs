@@ -121,6 +121,10 @@ impl Check {
     fn run(self, out: &mut dyn Write, err: &mut dyn Write) -> Result<ExitCode, Error> {
         let options = options(self.paths, self.merge_domains);
         match config::check(&options) {
+            Ok(loaded) if loaded.n_files == 0 => {
+                writeln!(err, "error: no policy files are found there")?;
+                Ok(ExitCode::FAILURE)
+            }
             Ok(loaded) if self.strict && !loaded.warnings.is_empty() => {
                 write!(err, "{}", loaded.warnings)?;
                 Ok(ExitCode::FAILURE)

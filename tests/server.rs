@@ -347,6 +347,14 @@ fn check_says_what_is_wrong_and_exits_with_1() {
 }
 
 #[test]
+fn checking_a_folder_without_policies_is_a_fault() {
+    let folder = tempfile::tempdir().unwrap();
+    let (code, out, err) = tidegate(&["check", folder.path().to_str().unwrap()]);
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+    assert!(err.contains("no policy files"), "{err}");
+}
+
+#[test]
 fn explain_names_the_rule_that_answers() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("policy.yaml");

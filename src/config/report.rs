@@ -36,6 +36,9 @@ pub struct Report {
     pub faults: Vec<Fault>,
 }
 
+/// Most faults that a report shows; it counts them all.
+const MAX_SHOWN: usize = 200;
+
 /// Lines longer than this are shown in part, around the fault.
 const MAX_COLUMNS: usize = 120;
 
@@ -81,8 +84,11 @@ impl std::error::Error for Report {}
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for fault in &self.faults {
+        for fault in self.faults.iter().take(MAX_SHOWN) {
             write!(f, "{fault}")?;
+        }
+        if self.faults.len() > MAX_SHOWN {
+            writeln!(f, "and {} more", self.faults.len() - MAX_SHOWN)?;
         }
         let errors = counted(self.count(Severity::Error), "error");
         let warnings = counted(self.count(Severity::Warning), "warning");
@@ -118,4 +124,17 @@ fn write_line(f: &mut fmt::Formatter<'_>, line: &str, number: u32, column: u32) 
     let shown: String = shown.map(|char| if char.is_control() { ' ' } else { char }).collect();
     writeln!(f, "  {number} | {}", shown.trim_end())?;
     writeln!(f, "  {:width$} | {:caret$}^", "", "", width = number.len(), caret = column - skipped)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_of_very_many_faults_shows_the_first_and_counts_all() {
+        let fault = |n: usize| Fault::of_file(format!("{n:04}.yaml"), "empty".to_owned());
+        let text = Report::new((0..MAX_SHOWN + 50).map(fault).collect()).to_string();
+        assert_eq!(text.lines().count(), MAX_SHOWN + 2);
+        assert!(text.ends_with("and 50 more\n250 errors, 0 warnings\n"), "{text}");
+    }
 }

@@ -42,7 +42,7 @@ pub(super) struct Last {
 #[derive(Debug, PartialEq, Eq)]
 enum Fault {
     Report(Report),
-    NoDomain,
+    NoRules,
 }
 
 impl Reload {
@@ -82,16 +82,20 @@ impl Reload {
             } else {
                 tracing::info!(version = %loaded.version, "policies have not changed");
             }
-        } else if loaded.rules.domains.is_empty() && !self.may_be_empty() {
-            self.refuse(Fault::NoDomain);
+        } else if self.is_lost(&loaded.rules) {
+            self.refuse(Fault::NoRules);
         } else {
             self.install(loaded).await;
         }
     }
 
-    /// Rules in force are not given up for none: an empty folder is most often a mistake.
-    fn may_be_empty(&self) -> bool {
-        self.last.version.is_none() && self.health.needs_no_domains()
+    /// Rules in force are not given up for none: an empty folder, or a file that holds only its
+    /// first line yet, is most often a mistake.
+    fn is_lost(&self, rules: &RuleSet) -> bool {
+        match self.last.version {
+            Some(_) => rules.rules.is_empty(),
+            None => rules.domains.is_empty() && !self.health.needs_no_domains(),
+        }
     }
 
     async fn install(&mut self, loaded: Loaded) {
@@ -161,7 +165,7 @@ impl Reload {
         };
         match fault {
             Fault::Report(report) => tracing::error!("policies are faulty; {in_force}\n{report}"),
-            Fault::NoDomain => {
+            Fault::NoRules => {
                 tracing::error!(paths = %self.paths(), "no policies are found; {in_force}");
             }
         }
@@ -195,7 +199,8 @@ mod tests {
     use std::pin::pin;
     use tokio::time::timeout;
 
-    const POLICY: &str = "domain: shop\ndescriptors: [{ key: user, unlimited: true }]\n";
+    const POLICY: &str =
+        "domain: shop\ndescriptors: [{ key: user, rate_limit: { unlimited: true } }]\n";
 
     async fn reload(folder: &Path, ready_without_domains: bool) -> Reload {
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
@@ -231,6 +236,19 @@ mod tests {
         }
         let metrics = &reload.metrics;
         assert_eq!((metrics.config_load_success.get(), metrics.config_load_error.get()), (2, 1));
+    }
+
+    #[tokio::test]
+    async fn rules_in_force_are_not_given_up_for_a_file_that_is_only_begun() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.yaml");
+        let mut reload = reload(folder.path(), true).await;
+        for text in [POLICY, "domain: m\n"] {
+            fs::write(&file, text).unwrap();
+            reload.load().await;
+        }
+        assert_eq!(reload.metrics.config_load_error.get(), 1);
+        assert_eq!(reload.limiter.policies().unwrap().rules.rules.len(), 1);
     }
 
     #[tokio::test]
