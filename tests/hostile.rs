@@ -64,7 +64,7 @@ async fn a_message_of_5_mb_is_refused_and_the_next_one_answered() {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let head = "POST /json HTTP/1.1\r\nhost: x\r\ncontent-length: 5000000\r\n\r\n";
     stream.write_all(head.as_bytes()).unwrap();
-    stream.write_all(&huge.as_bytes()[..(256 << 10) + 1]).unwrap();
+    stream.write_all(&huge.as_bytes()[..=256 << 10]).unwrap();
     let mut status_line = [0; 12];
     stream.read_exact(&mut status_line).unwrap();
     assert_eq!(&status_line, b"HTTP/1.1 413");
