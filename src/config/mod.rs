@@ -49,9 +49,9 @@ pub struct Loaded {
     pub rules: RuleSet,
     /// Faults that do not prevent loading.
     pub warnings: Report,
-    /// How many files were read.
+    /// How many files or resources were read.
     pub n_files: usize,
-    /// A hash of their names and texts.
+    /// A hash of their names and contents.
     pub version: String,
     /// How many rules decide by [`Options::defaults`]' algorithm: neither they nor their domains
     /// name one.
@@ -68,19 +68,22 @@ pub fn check(options: &Options) -> Result<Loaded, Report> {
     read(options, Manifests::Open)
 }
 
-/// Compiles documents that were made elsewhere, such as from xDS resources.
+/// Compiles documents that were made elsewhere, such as from xDS resources; `version` tells them
+/// from others.
 pub fn compile(
     documents: &[Document],
-    defaults: &Defaults,
-    merge_domains: bool,
+    version: String,
+    options: &Options,
 ) -> Result<Loaded, Report> {
-    finish(Vec::new(), documents, defaults, merge_domains)
+    let n_files = documents.len();
+    let loaded = finish(Vec::new(), documents, &options.defaults, options.merge_domains)?;
+    Ok(Loaded { n_files, version, ..loaded })
 }
 
 fn read(options: &Options, manifests: Manifests) -> Result<Loaded, Report> {
     let (files, mut faults) = files::read(options);
     let n_files = files.len();
-    let version = version(&files);
+    let version = version(files.iter().map(|file| (&*file.name, file.text().as_bytes())));
     let documents: Vec<Document> = files
         .into_iter()
         .flat_map(|file| manifest::documents(&Arc::new(file), manifests, &mut faults))
@@ -105,13 +108,14 @@ fn finish(
     Ok(Loaded { rules, warnings: report, n_files: 0, version: String::new(), n_default_algorithm })
 }
 
-/// Twelve hexadecimal digits that tell one set of files from another.
-fn version(files: &[SourceFile]) -> String {
+/// Twelve hexadecimal digits that tell one set of files or resources from another, by their names
+/// and contents.
+pub fn version<'a>(parts: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> String {
     let mut hash = Sha256::new();
-    for file in files {
-        for text in [&*file.name, file.text()] {
-            hash.update(text.len().to_le_bytes());
-            hash.update(text);
+    for (name, content) in parts {
+        for bytes in [name.as_bytes(), content] {
+            hash.update(bytes.len().to_le_bytes());
+            hash.update(bytes);
         }
     }
     let first = hash.finalize().iter().take(6).fold(0, |hash, byte| (hash << 8) | u64::from(*byte));

@@ -44,7 +44,7 @@ const MAX_COLUMNS: usize = 120;
 
 impl Fault {
     /// A fault of a whole file.
-    pub(super) fn of_file(file: impl Into<Arc<str>>, message: String) -> Self {
+    pub fn of_file(file: impl Into<Arc<str>>, message: String) -> Self {
         let severity = Severity::Error;
         Self { file: file.into(), line: 0, column: 0, severity, message, source_line: None }
     }

@@ -14,6 +14,7 @@ mod respond;
 mod sample;
 mod service;
 mod timeout;
+pub mod xds;
 
 pub use convert::Invalid;
 pub use headers::{InvalidHeaderName, LimitHeaders};

@@ -60,10 +60,10 @@ impl Health {
         self.ready_without_domains
     }
 
-    /// Policies are in force; it stays so.
+    /// Policies are in force, if only those that there are none of.
     pub(super) async fn installed(&self, has_domains: bool) {
         let enough = has_domains || self.ready_without_domains;
-        if enough && !self.has_rules.swap(true, Ordering::Relaxed) {
+        if self.has_rules.swap(enough, Ordering::Relaxed) != enough {
             self.report().await;
         }
     }
@@ -106,6 +106,14 @@ mod tests {
         health.drain().await;
         assert!(!health.is_ready());
         health.installed(true).await;
+        assert!(!health.is_ready());
+    }
+
+    #[tokio::test]
+    async fn not_ready_any_more_when_the_last_domain_goes_and_one_is_needed() {
+        let (health, _service) = Health::new(false, true).await;
+        health.installed(true).await;
+        health.installed(false).await;
         assert!(!health.is_ready());
     }
 

@@ -11,6 +11,7 @@ mod grpc;
 mod health;
 mod http;
 mod reload;
+mod source;
 mod stop;
 mod store;
 
@@ -18,15 +19,14 @@ pub use bind::BindError;
 pub use entries::{Entries, NoEntries};
 
 use crate::clock::{Clock, SystemClock};
-use crate::envoy::{self, InvalidHeaderName, LimitHeaders, RateLimit};
+use crate::envoy::{self, InvalidHeaderName, LimitHeaders, RateLimit, xds};
 use crate::limiter::{self, Limiter, Share, StandIn, StandInOptions};
 use crate::rules::{Defaults, FailureMode};
 use crate::settings::{
     Answers, Backend, DefaultAlgorithm, DefaultFailureMode, Listen, OutageSettings, Policies,
-    Settings, StoreSettings,
+    ReadyOnce, Settings, StoreSettings,
 };
 use crate::store::{DenyConfig, Misconfigured};
-use crate::telemetry::Metrics;
 use crate::telemetry::logging::LevelSwitch;
 use crate::{algorithm, config};
 use admin::Admin;
@@ -36,6 +36,7 @@ use health::Health;
 use http::{Http, Scrapes};
 use reload::Reload;
 use std::io;
+use source::Source;
 use std::sync::Arc;
 use stop::Signals;
 use store::{Readiness, StoreLife};
@@ -53,6 +54,9 @@ pub enum Error {
     #[error("the settings are faulty\n  {0}")]
     Store(#[from] Misconfigured),
     /// The system does not deliver signals.
+    /// A setting of the xDS client cannot be right.
+    #[error("the settings are faulty\n  {0}")]
+    Xds(#[from] xds::Misconfigured),
     #[error("signals cannot be received: {0}")]
     Signals(io::Error),
     /// The descriptors of the build are faulty.
@@ -67,7 +71,7 @@ pub enum Error {
 pub async fn serve(settings: Settings, log: LevelSwitch) -> Result<(), Error> {
     let signals = Signals::new().map_err(Error::Signals)?;
     let listeners = Listeners::bind(&settings.listen)?;
-    let without_domains = settings.policies.ready_without_domains;
+    let without_domains = settings.policies.ready_once != ReadyOnce::Domain;
     let in_memory = settings.store.backend == Backend::Memory;
     let (health, health_service) = Health::new(without_domains, in_memory).await;
     let store_life = StoreLife::default();
@@ -75,18 +79,23 @@ pub async fn serve(settings: Settings, log: LevelSwitch) -> Result<(), Error> {
     let grpc = grpc::router(Arc::clone(&parts.rate_limit), health_service)?;
 
     let life = Life::default();
-    let options = config_options(&settings.policies);
-    let changes = config::watch(options.paths.clone(), &life.tasks, life.stop.clone()).await;
-    let mut reload = parts.reload(options);
+    let source = Source::open(&settings.policies, &parts.metrics, &life).await?;
+    let mut reload = parts.reload(&settings.policies);
     announce::listeners(&listeners, &settings.listen);
     announce::store(&settings.store, settings.answers.stop_when_over_limit);
-    reload.load().await;
+    match &source {
+        Source::Files(_) => reload.load().await,
+        Source::Xds(_) if settings.policies.ready_once == ReadyOnce::Started => {
+            parts.health.installed(false).await;
+        }
+        Source::Xds(_) => {}
+    }
     announce::example(&listeners, &parts.limiter);
     store_life.watch(Readiness::new(&parts.limiter, &parts.health, &settings.store));
 
     parts.serve(listeners, grpc, &settings, &life);
     let (reload_asked, signals) = signals.split();
-    let (stop, run) = (life.stop.clone(), reload.run(changes, reload_asked));
+    let (stop, run) = (life.stop.clone(), reload.run(source, reload_asked));
     life.tasks.spawn(async move { stop.run_until_cancelled(run).await });
     stop::at_signal(signals, settings.stop, &parts.health, &life).await?;
     store_life.end().await;
@@ -125,9 +134,10 @@ impl Parts {
         Ok(Self { clock, metrics, limiter, rate_limit: Arc::new(rate_limit), health, log })
     }
 
-    fn reload(&self, options: config::Options) -> Reload {
+    fn reload(&self, policies: &Policies) -> Reload {
         Reload {
-            options,
+            options: config_options(policies),
+            xds: policies.xds.as_ref().map(|xds| xds.server.clone()),
             limiter: Arc::clone(&self.limiter),
             metrics: Arc::clone(&self.metrics),
             health: Arc::clone(&self.health),

@@ -1,11 +1,14 @@
 //! Puts policies in force, at the start and whenever they change; keeps the last good ones.
 
 use super::health::Health;
+use super::source::Source;
 use crate::algorithm::{Algorithm, Anchor};
 use crate::clock::Clock;
 use crate::config::{self, Loaded, Report};
+use crate::envoy::xds::{Offer, Set};
 use crate::limiter::{Limiter, Policies};
 use crate::rules::RuleSet;
+use crate::settings::servers::Address;
 use crate::telemetry::{ConfigFacts, Metrics};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +24,8 @@ const UNDER_WAY: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Reload {
     pub(super) options: config::Options,
+    /// The server that sends them, if they are not read from the options' paths.
+    pub(super) xds: Option<Address>,
     pub(super) limiter: Arc<Limiter>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) health: Arc<Health>,
@@ -46,8 +51,15 @@ enum Fault {
 }
 
 impl Reload {
-    /// Loads whenever there is a message or the signal.
-    pub(super) async fn run(mut self, mut changes: mpsc::Receiver<()>, mut asked: Signal) {
+    /// Loads whenever there is something new, or the signal.
+    pub(super) async fn run(self, source: Source, asked: Signal) {
+        match source {
+            Source::Files(changes) => self.run_files(changes, asked).await,
+            Source::Xds(offers) => self.run_xds(offers, asked).await,
+        }
+    }
+
+    async fn run_files(mut self, mut changes: mpsc::Receiver<()>, mut asked: Signal) {
         let mut watching = true;
         loop {
             tokio::select! {
@@ -60,6 +72,45 @@ impl Reload {
             }
             self.load().await;
             self.last.asked = false;
+        }
+    }
+
+    async fn run_xds(mut self, mut offers: mpsc::Receiver<Offer>, mut asked: Signal) {
+        loop {
+            tokio::select! {
+                offer = offers.recv() => {
+                    let Some(Offer { set, answer }) = offer else { return };
+                    // Whoever offered them may be gone meanwhile.
+                    let _ = answer.send(self.consider(set).await);
+                }
+                Some(()) = asked.recv() => {
+                    tracing::info!("policies come over xDS: there is nothing to read again");
+                }
+            }
+        }
+    }
+
+    /// Takes a set as a whole, or says why not.
+    pub(super) async fn consider(&mut self, set: Result<Set, Report>) -> Result<(), String> {
+        let options = self.options.clone();
+        let compile = move || {
+            let Set { documents, version } = set?;
+            config::compile(&documents, version, &options)
+        };
+        match spawn_blocking(compile).await {
+            Ok(Ok(loaded)) => {
+                self.take(loaded).await;
+                Ok(())
+            }
+            Ok(Err(report)) => {
+                let text = report.to_string();
+                self.refuse(Fault::Report(report));
+                Err(text)
+            }
+            Err(error) => {
+                tracing::error!(%error, "policies could not be compiled");
+                Err("a defect of the server: they could not be compiled".to_owned())
+            }
         }
     }
 
@@ -93,6 +144,8 @@ impl Reload {
     /// first line yet, is most often a mistake.
     fn is_lost(&self, rules: &RuleSet) -> bool {
         match self.last.version {
+            // A server that sends none means it.
+            _ if self.xds.is_some() => false,
             Some(_) => rules.rules.is_empty(),
             None => rules.domains.is_empty() && !self.health.needs_no_domains(),
         }
@@ -137,7 +190,7 @@ impl Reload {
             tracing::warn!("policies have warnings\n{warnings}");
         }
         tracing::info!(
-            n_rules, n_domains, n_files, %version, paths = %self.paths(), "policies are loaded"
+            n_rules, n_domains, n_files, %version, from = %self.origin(), "policies are loaded"
         );
         let default = self.options.defaults.algorithm;
         if default != Algorithm::FixedWindow(Anchor::Epoch) {
@@ -166,12 +219,16 @@ impl Reload {
         match fault {
             Fault::Report(report) => tracing::error!("policies are faulty; {in_force}\n{report}"),
             Fault::NoRules => {
-                tracing::error!(paths = %self.paths(), "no policies are found; {in_force}");
+                tracing::error!(from = %self.origin(), "no policies are found; {in_force}");
             }
         }
     }
 
-    fn paths(&self) -> String {
+    /// Where they come from, in words.
+    fn origin(&self) -> String {
+        if let Some(server) = &self.xds {
+            return format!("xDS server {server}");
+        }
         let paths: Vec<String> =
             self.options.paths.iter().map(|path| path.display().to_string()).collect();
         paths.join(", ")
@@ -217,6 +274,7 @@ mod tests {
             settings::Policies { paths: vec![folder.into()], ..settings::Policies::default() };
         Reload {
             options: super::super::config_options(&policies),
+            xds: None,
             limiter: Arc::new(Limiter::new(store, Arc::clone(&metrics), options)),
             metrics,
             health: Health::new(ready_without_domains, true).await.0,

@@ -14,6 +14,7 @@ mod store;
 mod unbuilt;
 mod words;
 
+mod xds;
 pub use answers::{Answers, LimitHeaderNames};
 pub use faults::{Faults, name};
 pub use listen::{Address, Listen};
@@ -24,6 +25,7 @@ pub use stop::Stop;
 pub use store::{Backend, StoreSettings};
 
 use clap::ArgMatches;
+pub use xds::{XdsRetry, XdsSettings, XdsTls};
 use policies::PathsSet;
 
 /// What the environment holds under a name.
@@ -39,6 +41,8 @@ pub struct RawSettings {
     policies: policies::RawPolicies,
     #[command(flatten)]
     listen: listen::RawListen,
+    #[command(flatten)]
+    xds: xds::RawXds,
     #[command(flatten)]
     store: store::RawStore,
     #[command(flatten)]
@@ -100,7 +104,8 @@ impl RawSettings {
         faults: &mut Faults,
     ) -> Option<Settings> {
         unbuilt::refuse(environment, faults);
-        let policies = self.policies.read(PathsSet::of(matches), faults);
+        let xds = self.xds.read(faults);
+        let policies = self.policies.read(PathsSet::of(matches), xds, faults);
         let listen = self.listen.read(faults);
         let store = self.store.read(matches, environment, faults);
         let answers = self.answers.read(faults);

@@ -3,6 +3,7 @@
 use super::BOOL;
 use super::faults::Faults;
 use super::words::{self, Read};
+use super::xds::XdsSettings;
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 use std::path::{Path, PathBuf};
@@ -51,7 +52,7 @@ pub(super) struct RawPolicies {
     /// Answer of rules that name none when the store cannot decide: `open`, `closed`, `local` or `error`
     #[arg(long, env = "DEFAULT_FAILURE_MODE", value_name = "MODE", default_value = "local")]
     default_failure_mode: String,
-    /// Say ready although no policy is found
+    /// Say ready although no policy is found, or before an xDS server has sent any
     #[arg(long, env = "FORCE_START_WITHOUT_INITIAL_CONFIG", value_name = BOOL, default_value = "false")]
     force_start_without_initial_config: String,
     /// Say ready only once a policy is loaded, in spite of `FORCE_START_WITHOUT_INITIAL_CONFIG`
@@ -60,8 +61,10 @@ pub(super) struct RawPolicies {
 }
 
 /// Where policies are, and what holds for all of them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policies {
+    /// The server that they come from, if they do not come from files.
+    pub xds: Option<XdsSettings>,
     /// Files and folders.
     pub paths: Vec<PathBuf>,
     /// Whether dot files are skipped.
@@ -72,8 +75,38 @@ pub struct Policies {
     pub default_algorithm: DefaultAlgorithm,
     /// Failure mode of rules that name none.
     pub default_failure_mode: DefaultFailureMode,
-    /// Whether the server is ready without any domain.
-    pub ready_without_domains: bool,
+    /// What must be in force before the server is ready.
+    pub ready_once: ReadyOnce,
+}
+
+/// What must be in force before the server is ready.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadyOnce {
+    /// A domain.
+    #[default]
+    Domain,
+    /// Whatever there is, if only nothing.
+    Loaded,
+    /// Nothing: not even an answer of the xDS server is waited for.
+    Started,
+}
+
+/// What the settings ask of readiness.
+#[derive(Clone, Copy, Debug)]
+struct Needs {
+    forced: bool,
+    domain: bool,
+}
+
+impl Needs {
+    /// No domain from an xDS server is what somebody wants; an empty folder most often is not.
+    fn of_readiness(self, over_xds: bool) -> ReadyOnce {
+        match (self.domain, self.forced, over_xds) {
+            (true, _, _) | (false, false, false) => ReadyOnce::Domain,
+            (false, true, true) => ReadyOnce::Started,
+            (false, ..) => ReadyOnce::Loaded,
+        }
+    }
 }
 
 /// Algorithms that can be the process's default: those that any limit has all the fields for.
@@ -120,30 +153,35 @@ impl PathsSet {
 }
 
 impl RawPolicies {
-    pub(super) fn read(self, set: PathsSet, faults: &mut Faults) -> Option<Policies> {
+    pub(super) fn read(
+        self,
+        set: PathsSet,
+        xds: Option<XdsSettings>,
+        faults: &mut Faults,
+    ) -> Option<Policies> {
         let ignore_dot_files =
             faults.read("RUNTIME_IGNOREDOTFILES", &self.runtime_ignoredotfiles, words::boolean);
         let merge = faults.read("MERGE_DOMAIN_CONFIG", &self.merge_domain_config, words::boolean);
         let algorithm = faults.read("DEFAULT_ALGORITHM", &self.default_algorithm, algorithm);
         let failure = faults.read("DEFAULT_FAILURE_MODE", &self.default_failure_mode, failure_mode);
-        let ready_without_domains = self.ready_without_domains(faults);
+        let needs = self.needs(faults);
         Some(Policies {
+            ready_once: needs?.of_readiness(xds.is_some()),
+            xds,
             paths: self.paths(set),
             ignore_dot_files: ignore_dot_files?,
             merge_domains: merge?,
             default_algorithm: algorithm?,
             default_failure_mode: failure?,
-            ready_without_domains: ready_without_domains?,
         })
     }
 
-    fn ready_without_domains(&self, faults: &mut Faults) -> Option<bool> {
-        let force = &self.force_start_without_initial_config;
-        let force = faults.read("FORCE_START_WITHOUT_INITIAL_CONFIG", force, words::boolean);
-        let needs_one = &self.healthy_with_at_least_one_config_loaded;
-        let needs_one =
-            faults.read("HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED", needs_one, words::boolean);
-        Some(force? && !needs_one?)
+    fn needs(&self, faults: &mut Faults) -> Option<Needs> {
+        let forced = &self.force_start_without_initial_config;
+        let forced = faults.read("FORCE_START_WITHOUT_INITIAL_CONFIG", forced, words::boolean);
+        let domain = &self.healthy_with_at_least_one_config_loaded;
+        let domain = faults.read("HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED", domain, words::boolean);
+        Some(Needs { forced: forced?, domain: domain? })
     }
 
     /// `POLICIES` wins; the folder of `RUNTIME_*` counts if one of those is set.

@@ -7,7 +7,6 @@ use super::servers::{Credentials, KeySecret, OpTimeout, RedisConfig, RedisServer
 use super::words::{self, Read};
 use std::fmt;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// Redis as it is asked for.
 #[derive(Clone, Debug, clap::Args)]
@@ -162,7 +161,7 @@ struct RawPerSecond {
 
 /// Text that is never shown.
 #[derive(Clone)]
-struct Secret(String);
+pub(super) struct Secret(pub(super) String);
 
 /// The settings of one Redis, as text.
 struct Words<'a> {
@@ -301,7 +300,8 @@ impl Words<'_> {
         let place = self.place(faults);
         let tls = faults.read(&self.variable("TLS"), self.tls, words::boolean);
         let pool = faults.read(&self.variable("POOL_SIZE"), self.pool_size, words::positive);
-        let timeout = faults.read(&self.variable("TIMEOUT"), self.timeout, positive_duration);
+        let timeout =
+            faults.read(&self.variable("TIMEOUT"), self.timeout, words::positive_duration);
         let op = faults.read(&self.variable("OP_TIMEOUT"), self.op_timeout, op_timeout);
         let place = place?;
         Some(RedisServers {
@@ -385,11 +385,6 @@ fn op_timeout(text: &str) -> Read<OpTimeout> {
     const EXPECTED: &str = "`auto` or a duration such as `50ms`";
     match text {
         "" | "auto" => Ok(OpTimeout::Auto),
-        text => positive_duration(text).map(OpTimeout::Fixed).map_err(|_| EXPECTED),
+        text => words::positive_duration(text).map(OpTimeout::Fixed).map_err(|_| EXPECTED),
     }
-}
-
-fn positive_duration(text: &str) -> Read<Duration> {
-    let found = words::duration(text)?;
-    if found.is_zero() { Err("a duration longer than 0") } else { Ok(found) }
 }

@@ -48,7 +48,7 @@ fn nothing_set_gives_the_documented_defaults() {
     assert_eq!(settings.store.warnings, Vec::<String>::new());
     assert_eq!(settings.log, Log { level: LogLevel::Info, format: LogFormat::Text });
     assert!(settings.answers.retry_after_header && settings.answers.json);
-    assert!(!settings.answers.shadow_mode && !settings.policies.ready_without_domains);
+    assert!(!settings.answers.shadow_mode && settings.policies.ready_once == ReadyOnce::Domain);
 }
 
 #[test]
@@ -70,12 +70,12 @@ fn every_fault_is_reported_with_its_variable_value_and_what_was_expected() {
         ("DEFAULT_ALGORITHM", "leaky_bucket"),
         ("DEFAULT_FAILURE_MODE", "shut"),
         ("DRAIN_DELAY", "5"),
-        ("CONFIG_TYPE", "GRPC_XDS_SOTW"),
+        ("CONFIG_TYPE", "XDS"),
         ("GRPC_SERVER_USE_TLS", "true"),
     ]), @r"
     the settings are faulty
-      CONFIG_TYPE: xDS is not built in yet; expected `FILE`
       GRPC_SERVER_USE_TLS: TLS is not built in yet; expected `false`
+      CONFIG_TYPE/--config-type: found `XDS`, expected `FILE` or `GRPC_XDS_SOTW`
       DEFAULT_ALGORITHM/--default-algorithm: found `leaky_bucket`, expected `fixed_window`, `sliding_window_counter` or `token_bucket`
       DEFAULT_FAILURE_MODE/--default-failure-mode: found `shut`, expected `open`, `closed`, `local` or `error`
       PORT/--port: found `http`, expected a port from 0 to 65535
@@ -167,16 +167,6 @@ fn metrics_have_their_own_port_if_either_setting_asks_for_it() {
     assert_eq!(port(&[("USE_PROMETHEUS", "true")]), Some(9090));
     assert_eq!(port(&[("PROMETHEUS_ADDR", ":9102")]), Some(9102));
     assert_eq!(port(&[("USE_PROMETHEUS", "false")]), None);
-}
-
-#[test]
-fn readiness_without_domains_can_be_forced_but_not_against_the_wish_for_one() {
-    let force = ("FORCE_START_WITHOUT_INITIAL_CONFIG", "true");
-    let needs_one = ("HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED", "true");
-    let ready = |variables: &[_]| read(&[], variables).unwrap().policies.ready_without_domains;
-    assert!(ready(&[force]));
-    assert!(!ready(&[force, needs_one]));
-    assert!(!ready(&[needs_one]));
 }
 
 fn redis(variables: &[(&str, &str)]) -> RedisConfig {
@@ -324,11 +314,14 @@ fn no_setting_shows_a_secret() {
         ("REDIS_PERSECOND_URL", "redis://:hunter2@r"),
         ("REDIS_PERSECOND_AUTH", "hunter2"),
         ("REDIS_PERSECOND_SENTINEL_AUTH", "hunter2"),
+        ("CONFIG_TYPE", "GRPC_XDS_SOTW"),
+        ("CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS", "authorization:hunter2"),
     ];
     assert!(!format!("{:?}", read(&[], &secrets).unwrap()).contains("hunter2"));
     for arg in RawSettings::augment_args(Command::new("tidegate")).get_arguments() {
         let variable = arg.get_env().unwrap().to_str().unwrap();
         let is_secret = variable.ends_with("AUTH")
+            || variable.ends_with("HEADERS")
             || variable.starts_with("REDIS") && variable.ends_with("URL");
         assert_eq!(arg.is_hide_env_values_set(), is_secret, "{variable}");
     }

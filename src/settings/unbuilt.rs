@@ -7,16 +7,6 @@ use super::words;
 /// A setting that asks for it is a fault.
 pub(super) fn refuse(environment: &Environment<'_>, faults: &mut Faults) {
     let value = |name: &str| environment(name).unwrap_or_default();
-    match value("CONFIG_TYPE").as_str() {
-        "" | "FILE" => {}
-        "GRPC_XDS_SOTW" => {
-            faults.add_of_variable("CONFIG_TYPE", "xDS is not built in yet; expected `FILE`");
-        }
-        found => {
-            let found = found.escape_debug();
-            faults.add_of_variable("CONFIG_TYPE", format!("found `{found}`, expected `FILE`"));
-        }
-    }
     let tls = value("GRPC_SERVER_USE_TLS");
     if !tls.is_empty() && words::boolean(&tls) != Ok(false) {
         faults.add_of_variable("GRPC_SERVER_USE_TLS", "TLS is not built in yet; expected `false`");

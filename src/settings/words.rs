@@ -80,6 +80,12 @@ pub(super) fn duration(text: &str) -> Read<Duration> {
     Ok(total)
 }
 
+/// The same, but longer than none.
+pub(super) fn positive_duration(text: &str) -> Read<Duration> {
+    let found = duration(text)?;
+    if found.is_zero() { Err("a duration longer than 0") } else { Ok(found) }
+}
+
 /// A whole number of seconds.
 pub(super) fn seconds(text: &str) -> Read<Duration> {
     let seconds = integer(text).and_then(|seconds| u32::try_from(seconds).ok());

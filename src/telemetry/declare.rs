@@ -187,6 +187,14 @@ impl Declare {
         )
     }
 
+    pub(super) fn xds_connected(&self) -> IntGaugeVec {
+        self.gauges(
+            "tidegate_xds_connected",
+            "1 while a connection to the xDS server stands.",
+            &["server"],
+        )
+    }
+
     pub(super) fn config_warnings(&self) -> IntGauge {
         self.gauge("tidegate_config_warnings", "Warnings about the policies in force.")
     }

@@ -56,6 +56,7 @@ pub struct Metrics {
     config_info: IntGaugeVec,
     config_warnings: IntGauge,
     config_rules: IntGauge,
+    xds_connected: IntGaugeVec,
     config_loaded_at: Gauge,
 }
 
@@ -107,6 +108,7 @@ impl Metrics {
             config_info: declare.config_info(),
             config_warnings: declare.config_warnings(),
             config_rules: declare.config_rules(),
+            xds_connected: declare.xds_connected(),
             config_loaded_at: declare.config_loaded_at(),
             registry: declare.registry,
         })
@@ -160,6 +162,11 @@ impl Metrics {
 
     /// The series of a store of servers.
     pub fn store_series(&self) -> &Arc<StoreSeries> {
+    /// Shows whether a connection to the xDS server stands.
+    pub fn xds_connected(&self, server: &str, connected: bool) {
+        self.xds_connected.with_label_values(&[server]).set(connected.into());
+    }
+
         &self.store
     }
 

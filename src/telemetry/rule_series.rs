@@ -73,8 +73,8 @@ enum Maker {
 /// How many label sets are copied before a request that brings a new one gets its turn.
 const SLICE: usize = 256;
 
-struct Family {
-    name: &'static str,
+pub(super) struct Family {
+    pub(super) name: &'static str,
     help: &'static str,
     counter: fn(&RuleSeries) -> &Counter,
 }

@@ -182,6 +182,7 @@ fn table() -> String {
     metrics.store_chosen("memory");
     metrics.store_series().server("redis:6379").not_decided("timeout", 1);
     metrics.fallback(FailureMode::Local, "timeout");
+    metrics.xds_connected("control-plane:18000", true);
     let _rule = metrics.rule_series(&labels("a"));
     metrics.config_loaded(&a_rule(), &facts());
     let text = metrics.render();

@@ -22,5 +22,6 @@ pub mod proxy;
 pub mod redis;
 pub mod tidegate;
 pub mod upstream;
+pub mod xds;
 
 pub use patience::{PATIENCE, eventually};
