@@ -15,12 +15,14 @@ use std::fs;
 use std::io::Write;
 use std::net::TcpStream;
 use std::process::Command;
-use support::eventually;
 use support::grpc::{Code, channel, descriptor};
 use support::http;
 use support::process::Process;
 use support::tidegate::{Tidegate, refuses_to_start};
-use tokio::net::UnixStream;
+use support::{PATIENCE, eventually};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::net::{TcpListener, UnixStream};
+use tokio::time::timeout;
 use tonic::transport::Endpoint;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
@@ -375,4 +377,24 @@ fn help_is_for_newcomers() {
     for text in ["check", "explain", "Policies:", "Listeners:", "--grpc-port", "[env: GRPC_PORT="] {
         assert!(out.contains(text), "{text} in {out}");
     }
+}
+
+#[tokio::test]
+async fn metrics_are_pushed_if_that_is_asked_for() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let settings = [
+        ("USE_STATSD", "true"),
+        ("STATSD_HOST", "127.0.0.1"),
+        ("STATSD_PORT", &port),
+        ("STATS_FLUSH_INTERVAL", "50ms"),
+        ("EXTRA_TAGS", "zone:a"),
+    ];
+    let tidegate = Tidegate::start_with(&policy(5), &settings).await;
+    remaining(&tidegate, "ann").await;
+    let (stream, _) = listener.accept().await.unwrap();
+    let mut lines = BufReader::new(stream).lines();
+    let expected = "ratelimit.service.rate_limit.shop.user.total_hits.__zone=a:1|c";
+    let pushed = async { while lines.next_line().await.unwrap().unwrap() != expected {} };
+    timeout(PATIENCE, pushed).await.expect(expected);
 }

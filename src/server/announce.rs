@@ -4,7 +4,7 @@ use super::bind::Listeners;
 use super::example::Example;
 use crate::limiter::Limiter;
 use crate::settings::servers::{RedisConfig, Topology};
-use crate::settings::{Backend, Listen, StoreSettings};
+use crate::settings::{Backend, Listen, PushSettings, StoreSettings};
 
 pub(super) fn listeners(listeners: &Listeners, listen: &Listen) {
     let version = env!("CARGO_PKG_VERSION");
@@ -16,6 +16,12 @@ pub(super) fn listeners(listeners: &Listeners, listen: &Listen) {
     if let Some(prometheus) = prometheus {
         tracing::info!(address = %prometheus, path = listen.prometheus_path, "prometheus: metrics");
     }
+}
+
+pub(super) fn push(push: &PushSettings) {
+    let PushSettings { dialect, transport, host, port, interval, .. } = push;
+    let server = format!("{host}:{port}");
+    tracing::info!(%server, ?dialect, ?transport, ?interval, "metrics are pushed");
 }
 
 pub(super) fn store(store: &StoreSettings, stop_when_over_limit: bool) {

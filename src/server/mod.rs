@@ -28,6 +28,7 @@ use crate::settings::{
 };
 use crate::store::{DenyConfig, Misconfigured};
 use crate::telemetry::logging::LevelSwitch;
+use crate::telemetry::{Metrics, Push};
 use crate::{algorithm, config};
 use admin::Admin;
 use bind::Listeners;
@@ -35,8 +36,8 @@ use connections::{Connections, Life, MaxAge};
 use health::Health;
 use http::{Http, Scrapes};
 use reload::Reload;
-use std::io;
 use source::Source;
+use std::io;
 use std::sync::Arc;
 use stop::Signals;
 use store::{Readiness, StoreLife};
@@ -53,10 +54,10 @@ pub enum Error {
     /// A setting of the store cannot be right.
     #[error("the settings are faulty\n  {0}")]
     Store(#[from] Misconfigured),
-    /// The system does not deliver signals.
     /// A setting of the xDS client cannot be right.
     #[error("the settings are faulty\n  {0}")]
     Xds(#[from] xds::Misconfigured),
+    /// The system does not deliver signals.
     #[error("signals cannot be received: {0}")]
     Signals(io::Error),
     /// The descriptors of the build are faulty.
@@ -82,6 +83,10 @@ pub async fn serve(settings: Settings, log: LevelSwitch) -> Result<(), Error> {
     let source = Source::open(&settings.policies, &parts.metrics, &life).await?;
     let mut reload = parts.reload(&settings.policies);
     announce::listeners(&listeners, &settings.listen);
+    if let Some(push) = &settings.push {
+        announce::push(push);
+        store_life.push(Push::new(push, Arc::clone(&parts.metrics)));
+    }
     announce::store(&settings.store, settings.answers.stop_when_over_limit);
     match &source {
         Source::Files(_) => reload.load().await,

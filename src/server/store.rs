@@ -7,7 +7,7 @@ use crate::limiter::Limiter;
 use crate::rules::{Allows, FailureMode, RuleSet};
 use crate::settings::{Backend, StoreSettings};
 use crate::store::{MemoryConfig, MemoryStore, RedisState, RedisStore, Store};
-use crate::telemetry::Metrics;
+use crate::telemetry::{Metrics, Push};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
@@ -56,6 +56,11 @@ impl StoreLife {
                 Ok(Store::Redis(RedisStore::start(config, series, &self.tasks, &self.stop)?))
             }
         }
+    }
+
+    /// Pushes metrics until the last request is answered.
+    pub(super) fn push(&self, push: Push) {
+        self.tasks.spawn(push.run(self.stop.clone()));
     }
 
     /// Lets readiness follow the store from now on.

@@ -6,6 +6,7 @@ mod listen;
 mod log;
 mod outage;
 mod policies;
+mod push;
 mod redis_url;
 pub mod servers;
 mod shared;
@@ -13,19 +14,20 @@ mod stop;
 mod store;
 mod unbuilt;
 mod words;
-
 mod xds;
+
 pub use answers::{Answers, LimitHeaderNames};
 pub use faults::{Faults, name};
 pub use listen::{Address, Listen};
 pub use log::{Log, LogFormat, LogLevel};
 pub use outage::OutageSettings;
-pub use policies::{DefaultAlgorithm, DefaultFailureMode, Policies};
+pub use policies::{DefaultAlgorithm, DefaultFailureMode, Policies, ReadyOnce};
+pub use push::{Dialect, PushSettings, Transport};
 pub use stop::Stop;
 pub use store::{Backend, StoreSettings};
+pub use xds::{XdsRetry, XdsSettings, XdsTls};
 
 use clap::ArgMatches;
-pub use xds::{XdsRetry, XdsSettings, XdsTls};
 use policies::PathsSet;
 
 /// What the environment holds under a name.
@@ -40,15 +42,17 @@ pub struct RawSettings {
     #[command(flatten)]
     policies: policies::RawPolicies,
     #[command(flatten)]
-    listen: listen::RawListen,
-    #[command(flatten)]
     xds: xds::RawXds,
+    #[command(flatten)]
+    listen: listen::RawListen,
     #[command(flatten)]
     store: store::RawStore,
     #[command(flatten)]
     answers: answers::RawAnswers,
     #[command(flatten)]
     metrics: RawMetrics,
+    #[command(flatten)]
+    push: push::RawPush,
     #[command(flatten)]
     log: log::RawLog,
     #[command(flatten)]
@@ -68,6 +72,8 @@ pub struct Settings {
     pub answers: Answers,
     /// Cap of the label sets of metrics.
     pub metric_max_series: usize,
+    /// Where metrics are pushed to, if anywhere.
+    pub push: Option<PushSettings>,
     /// What the log says and how.
     pub log: Log,
     /// How the process ends.
@@ -111,6 +117,7 @@ impl RawSettings {
         let answers = self.answers.read(faults);
         let max_series = &self.metrics.metric_max_series;
         let metric_max_series = faults.read("METRIC_MAX_SERIES", max_series, words::count);
+        let push = self.push.read(environment, faults);
         let log = self.log.read(faults);
         let stop = self.stop.read(faults);
         Some(Settings {
@@ -119,6 +126,7 @@ impl RawSettings {
             store: store?,
             answers: answers?,
             metric_max_series: metric_max_series?,
+            push,
             log: log?,
             stop: stop?,
         })

@@ -327,6 +327,144 @@ fn no_setting_shows_a_secret() {
     }
 }
 
+/// What Envoy Gateway sets for its rate-limit server.
+const ENVOY_GATEWAY: [(&str, &str); 9] = [
+    ("CONFIG_TYPE", "GRPC_XDS_SOTW"),
+    ("CONFIG_GRPC_XDS_SERVER_URL", "envoy-gateway:18001"),
+    ("CONFIG_GRPC_XDS_NODE_ID", "envoy-ratelimit"),
+    ("CONFIG_GRPC_XDS_SERVER_USE_TLS", "true"),
+    ("CONFIG_GRPC_XDS_CLIENT_TLS_CERT", "/certs/tls.crt"),
+    ("CONFIG_GRPC_XDS_CLIENT_TLS_KEY", "/certs/tls.key"),
+    ("CONFIG_GRPC_XDS_SERVER_TLS_CACERT", "/certs/ca.crt"),
+    ("FORCE_START_WITHOUT_INITIAL_CONFIG", "true"),
+    ("CONFIG_GRPC_XDS_SERVER_TLS_SAN", ""),
+];
+
+#[test]
+fn an_xds_server_is_reached_as_envoy_gateway_says() {
+    let policies = read(&[], &ENVOY_GATEWAY).unwrap().policies;
+    let xds = policies.xds.unwrap();
+    assert_eq!(
+        (xds.server.to_string().as_str(), &*xds.node_id),
+        ("envoy-gateway:18001", "envoy-ratelimit")
+    );
+    let identity = Some(("/certs/tls.crt".into(), "/certs/tls.key".into()));
+    assert_eq!(
+        xds.tls,
+        Some(XdsTls { ca: Some("/certs/ca.crt".into()), identity, server_name: None })
+    );
+    assert_eq!(xds.max_message, 4 << 20);
+    let (unreachable, broken) = (Duration::from_secs(3), Duration::from_secs(10));
+    let max = Duration::from_secs(60);
+    assert_eq!(xds.retry, XdsRetry { unreachable, broken, max, jitter: 0.5 });
+    assert_eq!(policies.ready_once, ReadyOnce::Started);
+    assert_eq!(read(&[], &[]).unwrap().policies.xds, None);
+}
+
+#[test]
+fn what_readiness_waits_for_depends_on_two_switches_and_the_source() {
+    let ready = |variables: &[_]| {
+        let over_xds = [&ENVOY_GATEWAY[..1], variables].concat();
+        [over_xds.as_slice(), variables].map(|set| read(&[], set).unwrap().policies.ready_once)
+    };
+    let forced = ("FORCE_START_WITHOUT_INITIAL_CONFIG", "true");
+    let needs_one = ("HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED", "true");
+    assert_eq!(ready(&[]), [ReadyOnce::Loaded, ReadyOnce::Domain]);
+    assert_eq!(ready(&[forced]), [ReadyOnce::Started, ReadyOnce::Loaded]);
+    assert_eq!(ready(&[needs_one]), [ReadyOnce::Domain; 2]);
+    assert_eq!(ready(&[forced, needs_one]), [ReadyOnce::Domain; 2]);
+}
+
+#[test]
+fn the_address_of_an_xds_server_is_one_that_grpc_takes() {
+    let server = |url| {
+        let variables = [ENVOY_GATEWAY[0], ("CONFIG_GRPC_XDS_SERVER_URL", url)];
+        Some(read(&[], &variables).ok()?.policies.xds?.server.to_string())
+    };
+    for (url, expected) in [
+        ("", Some("localhost:18000")),
+        ("control:18000", Some("control:18000")),
+        ("dns:///control:18000", Some("control:18000")),
+        ("control", Some("control:443")),
+        ("[::1]:18000", Some("[::1]:18000")),
+        ("http://control:18000", None),
+        ("unix:///run/xds.sock", None),
+        ("control:x", None),
+        (":18000", None),
+    ] {
+        assert_eq!(server(url).as_deref(), expected, "{url}");
+    }
+}
+
+#[test]
+fn faults_of_the_xds_settings_name_their_variable_and_no_secret() {
+    insta::assert_snapshot!(faults(&[
+        ENVOY_GATEWAY[0],
+        ("CONFIG_GRPC_XDS_SERVER_URL", "http://x"),
+        ("CONFIG_GRPC_XDS_NODE_METADATA", "zone"),
+        ("CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS", "hunter2"),
+        ("CONFIG_GRPC_XDS_SERVER_USE_TLS", "true"),
+        ("CONFIG_GRPC_XDS_CLIENT_TLS_KEY", "key.pem"),
+        ("CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL", "0"),
+        ("XDS_CLIENT_BACKOFF_INITIAL_INTERVAL", ""),
+        ("XDS_CLIENT_BACKOFF_MAX_INTERVAL", "60"),
+        ("XDS_CLIENT_BACKOFF_RANDOM_FACTOR", "2"),
+        ("XDS_CLIENT_BACKOFF_JITTER", "maybe"),
+        ("XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES", "4MB"),
+    ]), @r"
+    the settings are faulty
+      CONFIG_GRPC_XDS_SERVER_URL/--config-grpc-xds-server-url: found `http://x`, expected `host:port`
+      CONFIG_GRPC_XDS_CLIENT_TLS_CERT/--config-grpc-xds-client-tls-cert: unset, and CONFIG_GRPC_XDS_CLIENT_TLS_KEY/--config-grpc-xds-client-tls-key needs it
+      CONFIG_GRPC_XDS_NODE_METADATA/--config-grpc-xds-node-metadata: found `zone`, expected `key=value,key2=value2`
+      CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS/--config-grpc-xds-client-additional-headers: found something else than `name:value,name2:value2`
+      CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL/--config-grpc-xds-server-connect-retry-interval: found `0`, expected a duration longer than 0
+      XDS_CLIENT_BACKOFF_INITIAL_INTERVAL/--xds-client-backoff-initial-interval: set, but empty, expected a duration such as `10s`, `150ms` or `1h30m`
+      XDS_CLIENT_BACKOFF_MAX_INTERVAL/--xds-client-backoff-max-interval: found `60`, expected a duration such as `10s`, `150ms` or `1h30m`
+      XDS_CLIENT_BACKOFF_RANDOM_FACTOR/--xds-client-backoff-random-factor: found `2`, expected a number from 0 to 1
+      XDS_CLIENT_BACKOFF_JITTER/--xds-client-backoff-jitter: found `maybe`, expected `true` or `false`
+      XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES/--xds-client-max-msg-size-in-bytes: found `4MB`, expected a whole number of at least 0
+    ");
+}
+
+#[test]
+fn metrics_are_pushed_only_if_that_is_asked_for() {
+    let push = |variables: &[_]| read(&[], variables).unwrap().push;
+    assert_eq!(push(&[("STATSD_HOST", "statsd")]), None);
+    assert_eq!(push(&[("USE_STATSD", "true"), ("DISABLE_STATS", "true")]), None);
+    let tags = ("EXTRA_TAGS", "zone:eu-west.1, app:a:b");
+    let statsd = push(&[("USE_STATSD", "true"), ("STATSD_HOST", "statsd"), tags]).unwrap();
+    assert_eq!((statsd.dialect, statsd.transport), (Dialect::Statsd, Transport::Tcp));
+    assert_eq!((&*statsd.host, statsd.port), ("statsd", 8125));
+    let pairs = [("app", "a_b"), ("zone", "eu-west_1")];
+    assert_eq!(statsd.tags, pairs.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    let dog = push(&[("USE_DOG_STATSD", "true"), ("STATS_FLUSH_INTERVAL", "2s")]).unwrap();
+    assert_eq!((dog.dialect, dog.transport), (Dialect::DogStatsd, Transport::Udp));
+    assert_eq!(dog.interval, Duration::from_secs(2));
+}
+
+#[test]
+fn faults_of_what_is_pushed_name_their_variable() {
+    insta::assert_snapshot!(faults(&[
+        ("USE_STATSD", "true"),
+        ("USE_DOG_STATSD", "true"),
+        ("STATSD_PORT", "statsd"),
+        ("STATSD_PROTOCOL", "unix"),
+        ("EXTRA_TAGS", "zone"),
+        ("STATS_FLUSH_INTERVAL", "10"),
+        ("DISABLE_STATS", ""),
+        ("USE_DOG_STATSD_MOGRIFIERS", "A,B"),
+    ]), @r"
+    the settings are faulty
+      DISABLE_STATS/--disable-stats: set, but empty, expected `true` or `false`
+      STATSD_PORT/--statsd-port: found `statsd`, expected a port from 0 to 65535
+      STATSD_PROTOCOL/--statsd-protocol: found `unix`, expected `tcp` or `udp`
+      EXTRA_TAGS/--extra-tags: found `zone`, expected `name:value,name2:value2`
+      STATS_FLUSH_INTERVAL/--stats-flush-interval: found `10`, expected a duration such as `10s`, `150ms` or `1h30m`
+      USE_DOG_STATSD_MOGRIFIERS: names of metrics cannot be rewritten here: map them in the agent, or scrape /metrics and relabel
+      USE_DOG_STATSD/--use-dog-statsd: found `true`, and `true` for USE_STATSD: expected one of them
+    ");
+}
+
 #[test]
 fn what_kubernetes_injects_for_a_service_called_redis_asks_for_nothing() {
     let injected = [

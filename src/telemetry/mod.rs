@@ -2,10 +2,12 @@
 
 mod declare;
 pub mod logging;
+mod push;
 mod rule_limits;
 mod rule_series;
 mod store_series;
 
+pub use push::Push;
 pub use rule_series::{Counter, RuleSeries};
 pub use store_series::{ServerSeries, StoreOp, StoreSeries};
 
@@ -54,9 +56,9 @@ pub struct Metrics {
     store_info: IntGaugeVec,
     store: Arc<StoreSeries>,
     config_info: IntGaugeVec,
+    xds_connected: IntGaugeVec,
     config_warnings: IntGauge,
     config_rules: IntGauge,
-    xds_connected: IntGaugeVec,
     config_loaded_at: Gauge,
 }
 
@@ -106,9 +108,9 @@ impl Metrics {
             store_info: declare.store_info(),
             store: StoreSeries::new(&declare),
             config_info: declare.config_info(),
+            xds_connected: declare.xds_connected(),
             config_warnings: declare.config_warnings(),
             config_rules: declare.config_rules(),
-            xds_connected: declare.xds_connected(),
             config_loaded_at: declare.config_loaded_at(),
             registry: declare.registry,
         })
@@ -160,13 +162,13 @@ impl Metrics {
         self.store_info.with_label_values(&[backend]).set(1);
     }
 
-    /// The series of a store of servers.
-    pub fn store_series(&self) -> &Arc<StoreSeries> {
     /// Shows whether a connection to the xDS server stands.
     pub fn xds_connected(&self, server: &str, connected: bool) {
         self.xds_connected.with_label_values(&[server]).set(connected.into());
     }
 
+    /// The series of a store of servers.
+    pub fn store_series(&self) -> &Arc<StoreSeries> {
         &self.store
     }
 

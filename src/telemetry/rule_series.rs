@@ -79,7 +79,7 @@ pub(super) struct Family {
     counter: fn(&RuleSeries) -> &Counter,
 }
 
-const FAMILIES: [Family; 7] = [
+pub(super) const FAMILIES: [Family; 7] = [
     Family { name: "total_hits", help: "Hits asked for.", counter: |s| &s.total_hits },
     Family { name: "over_limit", help: "Hits over the limit.", counter: |s| &s.over_limit },
     Family {
@@ -187,6 +187,14 @@ impl RuleSeriesSet {
                 return copy;
             }
         }
+    }
+
+    /// How every label set stands, in the order of [`FAMILIES`].
+    pub(super) fn totals(&self) -> Vec<(Labels, [u64; FAMILIES.len()])> {
+        let of = |series: &Series| {
+            FAMILIES.each_ref().map(|family| (family.counter)(&series.lines.counters).get())
+        };
+        self.copy().into_iter().map(|(labels, series)| (labels, of(&series))).collect()
     }
 
     pub(super) fn render(&self, text: &mut String) {

@@ -2,6 +2,7 @@
 //! the cluster or the sentinels say, so there are as many label sets as servers.
 
 use super::declare::Declare;
+use prometheus::core::Collector;
 use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 use std::sync::Arc;
 use std::time::Duration;
@@ -82,6 +83,15 @@ impl StoreSeries {
             memory: self.memory.with_label_values(&[node]),
             evicted: self.evicted.with_label_values(&[node]),
         }
+    }
+
+    /// Open connections to all servers; none without servers.
+    pub(super) fn n_connections(&self) -> Option<i64> {
+        let families = self.connections.collect();
+        let metrics = families.iter().flat_map(prometheus::proto::MetricFamily::get_metric);
+        #[expect(clippy::cast_possible_truncation, reason = "a count of connections")]
+        let open = |metric: &prometheus::proto::Metric| metric.get_gauge().get_value() as i64;
+        metrics.map(open).reduce(|sum, more| sum + more)
     }
 
     /// Counts charges that were not decided; without a node where none was found to ask.
