@@ -4,7 +4,7 @@ use super::bind::Listeners;
 use super::example::Example;
 use crate::limiter::Limiter;
 use crate::settings::servers::{RedisConfig, Topology};
-use crate::settings::{Backend, Listen, PushSettings, StoreSettings};
+use crate::settings::{Backend, Listen, PushSettings, StoreSettings, TraceSettings};
 
 pub(super) fn listeners(listeners: &Listeners, listen: &Listen) {
     let version = env!("CARGO_PKG_VERSION");
@@ -16,6 +16,11 @@ pub(super) fn listeners(listeners: &Listeners, listen: &Listen) {
     if let Some(prometheus) = prometheus {
         tracing::info!(address = %prometheus, path = listen.prometheus_path, "prometheus: metrics");
     }
+}
+
+pub(super) fn traces(traces: &TraceSettings) {
+    let TraceSettings { endpoint, protocol, sampling_rate, .. } = traces;
+    tracing::info!(%endpoint, ?protocol, sampling_rate, "requests are traced");
 }
 
 pub(super) fn push(push: &PushSettings) {

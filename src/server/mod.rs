@@ -28,7 +28,7 @@ use crate::settings::{
 };
 use crate::store::{DenyConfig, Misconfigured};
 use crate::telemetry::logging::LevelSwitch;
-use crate::telemetry::{Metrics, Push};
+use crate::telemetry::{self, Metrics, Push, Tracer};
 use crate::{algorithm, config};
 use admin::Admin;
 use bind::Listeners;
@@ -58,6 +58,9 @@ pub enum Error {
     /// A setting of the xDS client cannot be right.
     #[error("the settings are faulty\n  {0}")]
     Xds(#[from] xds::Misconfigured),
+    /// A setting of traces cannot be right.
+    #[error("the settings are faulty\n  {0}")]
+    Traces(#[from] telemetry::Misconfigured),
     /// The system does not deliver signals.
     #[error("signals cannot be received: {0}")]
     Signals(io::Error),
@@ -86,7 +89,8 @@ pub async fn serve(settings: Settings, log: LevelSwitch) -> Result<(), Error> {
     announce::listeners(&listeners, &settings.listen);
     if let Some(push) = &settings.push {
         announce::push(push);
-        store_life.push(Push::new(push, Arc::clone(&parts.metrics)));
+        let push = Push::new(push, Arc::clone(&parts.metrics));
+        store_life.run(|stop| push.run(stop));
     }
     announce::store(&settings.store, settings.answers.stop_when_over_limit);
     match &source {
@@ -136,7 +140,14 @@ impl Parts {
             Backend::Redis(_) => limiter.with_stand_in(stand_in(&settings.store, &clock)),
         });
         let options = envoy_options(&settings.answers)?;
-        let rate_limit = RateLimit::new(Arc::clone(&limiter), Arc::clone(&metrics), options);
+        let mut rate_limit = RateLimit::new(Arc::clone(&limiter), Arc::clone(&metrics), options);
+        if let Some(traces) = settings.traces.clone() {
+            announce::traces(&traces);
+            let dropped = metrics.dropped_spans.clone();
+            let (tracer, exporter) = Tracer::new(traces, Arc::clone(&clock), dropped)?;
+            store_life.run(|stop| exporter.run(stop));
+            rate_limit = rate_limit.with_tracer(tracer);
+        }
         Ok(Self { clock, metrics, limiter, rate_limit: Arc::new(rate_limit), health, log })
     }
 

@@ -7,7 +7,7 @@ use crate::limiter::Limiter;
 use crate::rules::{Allows, FailureMode, RuleSet};
 use crate::settings::{Backend, StoreSettings};
 use crate::store::{MemoryConfig, MemoryStore, RedisState, RedisStore, Store};
-use crate::telemetry::{Metrics, Push};
+use crate::telemetry::Metrics;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
@@ -58,9 +58,12 @@ impl StoreLife {
         }
     }
 
-    /// Pushes metrics until the last request is answered.
-    pub(super) fn push(&self, push: Push) {
-        self.tasks.spawn(push.run(self.stop.clone()));
+    /// Runs what tells of requests until the last one is answered.
+    pub(super) fn run<T: Future<Output = ()> + Send + 'static>(
+        &self,
+        task: impl FnOnce(CancellationToken) -> T,
+    ) {
+        self.tasks.spawn(task(self.stop.clone()));
     }
 
     /// Lets readiness follow the store from now on.

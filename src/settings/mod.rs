@@ -12,6 +12,7 @@ pub mod servers;
 mod shared;
 mod stop;
 mod store;
+mod traces;
 mod unbuilt;
 mod words;
 mod xds;
@@ -25,6 +26,7 @@ pub use policies::{DefaultAlgorithm, DefaultFailureMode, Policies, ReadyOnce};
 pub use push::{Dialect, PushSettings, Transport};
 pub use stop::Stop;
 pub use store::{Backend, StoreSettings};
+pub use traces::{TraceProtocol, TraceSettings};
 pub use xds::{XdsRetry, XdsSettings, XdsTls};
 
 use clap::ArgMatches;
@@ -54,6 +56,8 @@ pub struct RawSettings {
     #[command(flatten)]
     push: push::RawPush,
     #[command(flatten)]
+    traces: traces::RawTraces,
+    #[command(flatten)]
     log: log::RawLog,
     #[command(flatten)]
     stop: stop::RawStop,
@@ -74,6 +78,8 @@ pub struct Settings {
     pub metric_max_series: usize,
     /// Where metrics are pushed to, if anywhere.
     pub push: Option<PushSettings>,
+    /// Where spans are sent to, if requests are traced.
+    pub traces: Option<TraceSettings>,
     /// What the log says and how.
     pub log: Log,
     /// How the process ends.
@@ -118,6 +124,7 @@ impl RawSettings {
         let max_series = &self.metrics.metric_max_series;
         let metric_max_series = faults.read("METRIC_MAX_SERIES", max_series, words::count);
         let push = self.push.read(environment, faults);
+        let traces = self.traces.read(faults);
         let log = self.log.read(faults);
         let stop = self.stop.read(faults);
         Some(Settings {
@@ -127,6 +134,7 @@ impl RawSettings {
             answers: answers?,
             metric_max_series: metric_max_series?,
             push,
+            traces,
             log: log?,
             stop: stop?,
         })

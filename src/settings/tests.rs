@@ -316,6 +316,9 @@ fn no_setting_shows_a_secret() {
         ("REDIS_PERSECOND_SENTINEL_AUTH", "hunter2"),
         ("CONFIG_TYPE", "GRPC_XDS_SOTW"),
         ("CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS", "authorization:hunter2"),
+        ("TRACING_ENABLED", "true"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=hunter2"),
+        ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "authorization=hunter2"),
     ];
     assert!(!format!("{:?}", read(&[], &secrets).unwrap()).contains("hunter2"));
     for arg in RawSettings::augment_args(Command::new("tidegate")).get_arguments() {
@@ -463,6 +466,52 @@ fn faults_of_what_is_pushed_name_their_variable() {
       USE_DOG_STATSD_MOGRIFIERS: names of metrics cannot be rewritten here: map them in the agent, or scrape /metrics and relabel
       USE_DOG_STATSD/--use-dog-statsd: found `true`, and `true` for USE_STATSD: expected one of them
     ");
+}
+
+#[test]
+fn traces_go_where_opentelemetry_says() {
+    let traces = |variables: &[_]| read(&[], &[&[("TRACING_ENABLED", "true")], variables].concat());
+    let endpoint =
+        |variables: &[_]| traces(variables).unwrap().traces.unwrap().endpoint.to_string();
+    let path = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
+    let grpc = ("TRACING_EXPORTER_PROTOCOL", "grpc");
+    let all = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318/base/");
+    let own = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://traces:9/take");
+    assert_eq!(endpoint(&[]), "http://localhost:4318/v1/traces");
+    assert_eq!(endpoint(&[all]), "http://collector:4318/base/v1/traces");
+    assert_eq!(endpoint(&[all, own]), "https://traces:9/take");
+    assert_eq!(endpoint(&[grpc]), format!("http://localhost:4317{path}"));
+    let bare = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4317");
+    assert_eq!(endpoint(&[grpc, bare]), format!("http://collector:4317{path}"));
+    assert_eq!(read(&[], &[all]).unwrap().traces, None);
+    let settings = traces(&[("OTEL_EXPORTER_OTLP_HEADERS", "a=b%20c, d=e=f")]).unwrap().traces;
+    let headers = settings.unwrap().headers;
+    let headers: Vec<_> =
+        headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+    assert_eq!(headers, [("a", b"b c".as_slice()), ("d", b"e=f".as_slice())]);
+}
+
+#[test]
+fn faults_of_traces_name_their_variable_and_no_secret() {
+    let text = faults(&[
+        ("TRACING_ENABLED", "on"),
+        ("TRACING_EXPORTER_PROTOCOL", "udp"),
+        ("TRACING_SAMPLING_RATE", "1.5"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "hunter2"),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "10s"),
+    ]);
+    for variable in [
+        "TRACING_ENABLED/--",
+        "TRACING_EXPORTER_PROTOCOL/--",
+        "TRACING_SAMPLING_RATE/--",
+        "OTEL_EXPORTER_OTLP_HEADERS/--",
+        "OTEL_EXPORTER_OTLP_TIMEOUT/--",
+    ] {
+        assert!(text.contains(variable), "{variable}: {text}");
+    }
+    assert!(!text.contains("hunter2"), "{text}");
+    let text = faults(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318")]);
+    assert!(text.contains("expected a URL"), "{text}");
 }
 
 #[test]

@@ -83,6 +83,13 @@ impl Declare {
         )
     }
 
+    pub(super) fn dropped_spans(&self) -> IntCounter {
+        self.counter(
+            "tidegate_dropped_spans_total",
+            "Spans that found no place in the queue or were not taken by the collector.",
+        )
+    }
+
     pub(super) fn lost_refunds(&self) -> IntCounter {
         self.counter(
             "tidegate_lost_refunds_total",

@@ -6,10 +6,12 @@ mod push;
 mod rule_limits;
 mod rule_series;
 mod store_series;
+mod traces;
 
 pub use push::Push;
 pub use rule_series::{Counter, RuleSeries};
 pub use store_series::{ServerSeries, StoreOp, StoreSeries};
+pub use traces::{Caller, Exporter, Misconfigured, Outcome, Tracer};
 
 use crate::clock::Micros;
 use crate::rules::{FailureMode, Labels, RuleSet};
@@ -44,6 +46,8 @@ pub struct Metrics {
     pub config_load_error: IntCounter,
     /// `tidegate_unknown_domain_requests_total`
     pub unknown_domain_requests: IntCounter,
+    /// `tidegate_dropped_spans_total`
+    pub dropped_spans: IntCounter,
     /// `tidegate_lost_refunds_total`: of limits whose store failed and that hold no local bucket.
     pub lost_refunds: IntCounter,
     fallback_decisions: IntCounterVec,
@@ -98,6 +102,7 @@ impl Metrics {
             config_load_success: declare.config_load_success(),
             config_load_error: declare.config_load_error(),
             unknown_domain_requests: declare.unknown_domain_requests(),
+            dropped_spans: declare.dropped_spans(),
             lost_refunds: declare.lost_refunds(),
             fallback_decisions: declare.fallback_decisions(),
             unmatched_descriptors: declare.unmatched_descriptors(),

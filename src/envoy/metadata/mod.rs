@@ -91,7 +91,7 @@ fn code_word(code: Code) -> &'static str {
     super::convert::code(code).as_str_name()
 }
 
-fn decided_by_word(decided_by: DecidedBy) -> &'static str {
+pub(super) fn decided_by_word(decided_by: DecidedBy) -> &'static str {
     match decided_by {
         DecidedBy::NoLimit => "no_limit",
         DecidedBy::Unlimited => "unlimited",

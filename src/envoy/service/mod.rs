@@ -1,11 +1,13 @@
 //! The gRPC service that Envoy calls.
 
+mod traced;
+
 use super::convert::{self, Invalid};
 use super::patience::Patience;
 use super::proto::{RateLimitRequest, RateLimitResponse, RateLimitService, RateLimitServiceServer};
 use super::{Options, respond, timeout};
 use crate::limiter::{self, Limiter};
-use crate::telemetry::Metrics;
+use crate::telemetry::{Metrics, Tracer};
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -15,6 +17,7 @@ pub struct RateLimit {
     limiter: Arc<Limiter>,
     metrics: Arc<Metrics>,
     options: Options,
+    tracer: Option<Tracer>,
 }
 
 /// The service as a gRPC server takes it.
@@ -34,7 +37,13 @@ pub enum Error {
 impl RateLimit {
     /// A service that asks `limiter`.
     pub fn new(limiter: Arc<Limiter>, metrics: Arc<Metrics>, options: Options) -> Self {
-        Self { limiter, metrics, options }
+        Self { limiter, metrics, options, tracer: None }
+    }
+
+    /// The same, where gRPC calls are traced.
+    #[must_use]
+    pub fn with_tracer(self, tracer: Tracer) -> Self {
+        Self { tracer: Some(tracer), ..self }
     }
 
     /// The service as a gRPC server takes it.
@@ -52,12 +61,19 @@ impl RateLimit {
         asked: &RateLimitRequest,
         gives_up: Option<Instant>,
     ) -> Result<RateLimitResponse, Error> {
-        let answer = self.decide(asked, gives_up).await;
-        if let Err(error) = &answer {
-            self.count(error);
-            tracing::debug!(%error, "no answer to a rate-limit request");
-        }
-        answer
+        let decided = self.decide(asked, gives_up).await?;
+        Ok(respond::response(asked, (&decided).into(), &self.options))
+    }
+
+    async fn decide(
+        &self,
+        asked: &RateLimitRequest,
+        gives_up: Option<Instant>,
+    ) -> Result<limiter::Response, Error> {
+        let request =
+            convert::request(asked).inspect_err(|error| self.count(&error.clone().into()));
+        let decided = self.limiter.decide(&request?, gives_up).await.map_err(Error::from);
+        decided.inspect_err(|error| self.count(error))
     }
 
     fn count(&self, error: &Error) {
@@ -65,16 +81,7 @@ impl RateLimit {
             Error::Limiter(limiter::Error::Store(_)) => self.metrics.redis_errors.inc(),
             Error::Invalid(_) | Error::Limiter(_) => self.metrics.service_errors.inc(),
         }
-    }
-
-    async fn decide(
-        &self,
-        asked: &RateLimitRequest,
-        gives_up: Option<Instant>,
-    ) -> Result<RateLimitResponse, Error> {
-        let request = convert::request(asked)?;
-        let decided = self.limiter.decide(&request, gives_up).await?;
-        Ok(respond::response(asked, (&decided).into(), &self.options))
+        tracing::debug!(%error, "no answer to a rate-limit request");
     }
 }
 
@@ -86,7 +93,16 @@ impl RateLimitService for RateLimit {
     ) -> Result<tonic::Response<RateLimitResponse>, tonic::Status> {
         let started = Instant::now();
         let gives_up = timeout::of(request.metadata()).and_then(|wait| started.checked_add(wait));
-        let answer = self.answer(request.get_ref(), gives_up).await;
+        let tracer = self.tracer.as_ref();
+        let span = tracer
+            .and_then(|tracer| Some((tracer, tracer.begin(traced::caller(request.metadata()))?)));
+        let asked = request.get_ref();
+        let decided = self.decide(asked, gives_up).await;
+        if let Some((tracer, begun)) = span {
+            tracer.end(begun, traced::outcome(&decided, &asked.domain));
+        }
+        let answer =
+            decided.map(|decided| respond::response(asked, (&decided).into(), &self.options));
         self.metrics.request_answered(started.elapsed());
         Ok(tonic::Response::new(answer?))
     }
