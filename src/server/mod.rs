@@ -13,9 +13,11 @@ mod http;
 mod reload;
 mod stop;
 mod store;
+mod tls;
 
 pub use bind::BindError;
 pub use entries::{Entries, NoEntries};
+pub use tls::TlsError;
 
 use crate::clock::{Clock, SystemClock};
 use crate::envoy::{self, InvalidHeaderName, LimitHeaders, RateLimit};
@@ -39,6 +41,7 @@ use std::io;
 use std::sync::Arc;
 use stop::Signals;
 use store::{Readiness, StoreLife};
+use tls::Tls;
 
 /// Why the server did not start, or ended before its time.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +49,9 @@ pub enum Error {
     /// A port or socket cannot be had.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// TLS files are faulty.
+    #[error("the settings are faulty\n  {0}")]
+    Tls(#[from] TlsError),
     /// A header has a name that none can have.
     #[error(transparent)]
     Header(#[from] InvalidHeaderName),
@@ -75,16 +81,21 @@ pub async fn serve(settings: Settings, log: LevelSwitch) -> Result<(), Error> {
     let grpc = grpc::router(Arc::clone(&parts.rate_limit), health_service)?;
 
     let life = Life::default();
+    let tls = match &settings.grpc_tls {
+        Some(files) => Some(Tls::start(files, tls::HTTP2, &parts.metrics, &life).await?),
+        None => None,
+    };
     let options = config_options(&settings.policies);
     let changes = config::watch(options.paths.clone(), &life.tasks, life.stop.clone()).await;
     let mut reload = parts.reload(options);
-    announce::listeners(&listeners, &settings.listen);
+    announce::listeners(&listeners, &settings);
     announce::store(&settings.store, settings.answers.stop_when_over_limit);
+    announce::modes(&settings);
     reload.load().await;
-    announce::example(&listeners, &parts.limiter);
+    announce::example(&listeners, &parts.limiter, tls.is_some());
     store_life.watch(Readiness::new(&parts.limiter, &parts.health, &settings.store));
 
-    parts.serve(listeners, grpc, &settings, &life);
+    parts.serve(listeners, (grpc, tls), &settings, &life);
     let (reload_asked, signals) = signals.split();
     let (stop, run) = (life.stop.clone(), reload.run(changes, reload_asked));
     life.tasks.spawn(async move { stop.run_until_cancelled(run).await });
@@ -136,7 +147,13 @@ impl Parts {
         }
     }
 
-    fn serve(&self, listeners: Listeners, grpc: axum::Router, settings: &Settings, life: &Life) {
+    fn serve(
+        &self,
+        listeners: Listeners,
+        (grpc, tls): (axum::Router, Option<Tls>),
+        settings: &Settings,
+        life: &Life,
+    ) {
         let Settings { listen, answers, .. } = settings;
         let scrapes = Scrapes::new(Arc::clone(&self.metrics), Arc::clone(&self.limiter));
         let http = Http {
@@ -146,7 +163,7 @@ impl Parts {
         };
         let admin = Admin { limiter: Arc::clone(&self.limiter), log: self.log.clone() };
         let over_http = || Connections::http(life.clone());
-        Connections::grpc(max_age(listen), life.clone()).serve(listeners.grpc, grpc);
+        Connections::grpc(max_age(listen), life.clone()).over(tls).serve(listeners.grpc, grpc);
         over_http().serve(listeners.http, http.router(answers.json));
         over_http().serve(listeners.admin, admin.router());
         if let Some(listener) = listeners.prometheus {

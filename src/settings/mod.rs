@@ -1,27 +1,33 @@
 //! Every process setting, from flags and environment, read once.
 
 mod answers;
+mod effective;
 mod faults;
+mod ignored;
 mod listen;
 mod log;
 mod outage;
 mod policies;
+mod reach;
 mod redis_url;
 pub mod servers;
 mod shared;
 mod stop;
 mod store;
+mod tls;
 mod unbuilt;
 mod words;
 
 pub use answers::{Answers, LimitHeaderNames};
+pub use effective::{Effective, Origin, effective};
 pub use faults::{Faults, name};
 pub use listen::{Address, Listen};
 pub use log::{Log, LogFormat, LogLevel};
 pub use outage::OutageSettings;
-pub use policies::{DefaultAlgorithm, DefaultFailureMode, Policies};
+pub use policies::{DefaultAlgorithm, DefaultFailureMode, Policies, RawReading};
 pub use stop::Stop;
 pub use store::{Backend, StoreSettings};
+pub use tls::{TlsFile, TlsSettings};
 
 use clap::ArgMatches;
 use policies::PathsSet;
@@ -32,6 +38,9 @@ pub type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
 /// Value name of switches: `--flag` and `--flag=BOOL` are both understood.
 const BOOL: &str = "BOOL";
 
+/// What is shown in place of a secret.
+const SECRET: &str = "*****";
+
 /// Every setting, as text. Flags win over the environment.
 #[derive(Clone, Debug, clap::Args)]
 pub struct RawSettings {
@@ -39,6 +48,8 @@ pub struct RawSettings {
     policies: policies::RawPolicies,
     #[command(flatten)]
     listen: listen::RawListen,
+    #[command(flatten)]
+    tls: tls::RawTls,
     #[command(flatten)]
     store: store::RawStore,
     #[command(flatten)]
@@ -58,6 +69,8 @@ pub struct Settings {
     pub policies: Policies,
     /// Where the server listens.
     pub listen: Listen,
+    /// How the gRPC port speaks TLS, if it does.
+    pub grpc_tls: Option<TlsSettings>,
     /// Where buckets live.
     pub store: StoreSettings,
     /// How requests are decided and answered.
@@ -68,6 +81,8 @@ pub struct Settings {
     pub log: Log,
     /// How the process ends.
     pub stop: Stop,
+    /// What is set and has no effect, each with its variable.
+    pub warnings: Vec<String>,
 }
 
 #[derive(Clone, Debug, clap::Args)]
@@ -99,9 +114,12 @@ impl RawSettings {
         environment: &Environment<'_>,
         faults: &mut Faults,
     ) -> Option<Settings> {
-        unbuilt::refuse(environment, faults);
+        let mut warnings = unbuilt::read(environment, faults);
+        warnings.extend(ignored::read(environment, faults));
         let policies = self.policies.read(PathsSet::of(matches), faults);
         let listen = self.listen.read(faults);
+        let (grpc_tls, in_vain) = self.tls.read(faults);
+        warnings.extend(in_vain);
         let store = self.store.read(matches, environment, faults);
         let answers = self.answers.read(faults);
         let max_series = &self.metrics.metric_max_series;
@@ -111,11 +129,13 @@ impl RawSettings {
         Some(Settings {
             policies: policies?,
             listen: listen?,
+            grpc_tls,
             store: store?,
             answers: answers?,
             metric_max_series: metric_max_series?,
             log: log?,
             stop: stop?,
+            warnings,
         })
     }
 }

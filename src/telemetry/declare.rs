@@ -90,6 +90,13 @@ impl Declare {
         )
     }
 
+    pub(super) fn tls_refusals(&self) -> IntCounter {
+        self.counter(
+            "tidegate_tls_refused_handshakes_total",
+            "TLS handshakes on the gRPC port that failed.",
+        )
+    }
+
     pub(super) fn fallback_decisions(&self) -> IntCounterVec {
         self.counters(
             "tidegate_fallback_decisions_total",

@@ -44,6 +44,8 @@ pub struct Metrics {
     pub unknown_domain_requests: IntCounter,
     /// `tidegate_lost_refunds_total`: of limits whose store failed and that hold no local bucket.
     pub lost_refunds: IntCounter,
+    /// `tidegate_tls_refused_handshakes_total`: connections that TLS let nobody through.
+    pub tls_refusals: IntCounter,
     fallback_decisions: IntCounterVec,
     unmatched_descriptors: IntCounterVec,
     series_overflow: IntCounter,
@@ -96,6 +98,7 @@ impl Metrics {
             config_load_error: declare.config_load_error(),
             unknown_domain_requests: declare.unknown_domain_requests(),
             lost_refunds: declare.lost_refunds(),
+            tls_refusals: declare.tls_refusals(),
             fallback_decisions: declare.fallback_decisions(),
             unmatched_descriptors: declare.unmatched_descriptors(),
             series_overflow: declare.series_overflow(),
