@@ -17,7 +17,7 @@ pub(super) fn listeners(listeners: &Listeners, settings: &Settings) {
     };
     tracing::info!(address = %grpc, tls, "grpc: rate-limit service, health, reflection");
     tracing::info!(address = %http, "http: /healthcheck /readyz /livez /metrics /json");
-    tracing::info!(address = %admin, "admin: /rlconfig /bucket /log-level");
+    tracing::info!(address = %admin, "admin: /rlconfig /bucket /hot-keys /log-level /shadow");
     if let Some(prometheus) = prometheus {
         tracing::info!(address = %prometheus, path = settings.listen.prometheus_path, "prometheus: metrics");
     }

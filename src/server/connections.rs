@@ -2,6 +2,7 @@
 
 use super::bind::Listener;
 use super::greeting::Greeting;
+use super::slow_reader::SlowReader;
 use super::tls::Tls;
 use axum::Router;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -32,6 +33,9 @@ const PING: Duration = Duration::from_secs(60);
 
 /// How long it may take to answer that.
 const PONG: Duration = Duration::from_secs(20);
+
+/// How long a peer may take nothing of what it is sent.
+const UNREAD: Duration = Duration::from_secs(30);
 
 /// Envoy sends all of its calls over one connection per worker.
 const MAX_CONCURRENT_STREAMS: u32 = 4096;
@@ -168,6 +172,7 @@ impl Connections {
         router: Router,
     ) {
         let service = TowerToHyperService::new(router);
+        let stream = SlowReader::of(stream, UNREAD);
         let (stream, greeted) = Greeting::of(stream, self.n_greeting);
         let mut connection = pin!(self.builder.serve_connection(TokioIo::new(stream), service));
         let ended = tokio::select! {

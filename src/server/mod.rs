@@ -11,6 +11,8 @@ mod grpc;
 mod health;
 mod http;
 mod reload;
+mod shadow;
+mod slow_reader;
 mod stop;
 mod store;
 mod tls;
@@ -21,7 +23,7 @@ pub use tls::TlsError;
 
 use crate::clock::{Clock, SystemClock};
 use crate::envoy::{self, InvalidHeaderName, LimitHeaders, RateLimit};
-use crate::limiter::{self, Limiter, Share, StandIn, StandInOptions};
+use crate::limiter::{self, DenialLog, Limiter, Share, StandIn, StandInOptions};
 use crate::rules::{Defaults, FailureMode};
 use crate::settings::{
     Answers, Backend, DefaultAlgorithm, DefaultFailureMode, Listen, OutageSettings, Policies,
@@ -126,7 +128,9 @@ impl Parts {
         let metrics = Metrics::new(settings.metric_max_series);
         let store = store_life.open(&settings.store, &clock, &metrics)?;
         let options = limiter_options(&settings.answers);
-        let limiter = Limiter::new(store, Arc::clone(&metrics), options);
+        let denial_log = DenialLog::new(settings.log.denied_per_second);
+        let limiter =
+            Limiter::new(store, Arc::clone(&metrics), options).with_denial_log(denial_log);
         let limiter = Arc::new(match settings.store.backend {
             Backend::Memory => limiter,
             Backend::Redis(_) => limiter.with_stand_in(stand_in(&settings.store, &clock)),
@@ -161,7 +165,8 @@ impl Parts {
             health: Arc::clone(&self.health),
             scrapes: scrapes.clone(),
         };
-        let admin = Admin { limiter: Arc::clone(&self.limiter), log: self.log.clone() };
+        let admin =
+            Admin { limiter: Arc::clone(&self.limiter), log: self.log.clone(), life: life.clone() };
         let over_http = || Connections::http(life.clone());
         Connections::grpc(max_age(listen), life.clone()).over(tls).serve(listeners.grpc, grpc);
         over_http().serve(listeners.http, http.router(answers.json));

@@ -39,7 +39,7 @@ pub(super) struct RawListen {
     /// Address of the admin port, which asks nobody for a password
     #[arg(long, env = "DEBUG_HOST", value_name = "ADDRESS", default_value = "127.0.0.1")]
     debug_host: String,
-    /// Admin port: /rlconfig, /bucket, /log-level
+    /// Admin port: /rlconfig, /bucket, /hot-keys, /log-level, /shadow
     #[arg(long, env = "DEBUG_PORT", value_name = "PORT", default_value = "6070")]
     debug_port: String,
     /// Serve metrics on a port of their own, too; implied by `PROMETHEUS_ADDR`

@@ -31,6 +31,7 @@ pub use tls::{TlsFile, TlsSettings};
 
 use clap::ArgMatches;
 use policies::PathsSet;
+use std::time::Duration;
 
 /// What the environment holds under a name.
 pub type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
@@ -138,6 +139,11 @@ impl RawSettings {
             warnings,
         })
     }
+}
+
+/// Reads a length of time as settings do: `10s`, `1h30m`.
+pub fn read_duration(text: &str) -> Result<Duration, &'static str> {
+    words::duration(text)
 }
 
 /// Lets every switch stand without a value.

@@ -46,7 +46,10 @@ fn nothing_set_gives_the_documented_defaults() {
     assert_eq!(settings.listen.grpc_max_connection_age, Some(Duration::from_secs(86_400)));
     assert_eq!(settings.store.backend, Backend::Memory);
     assert_eq!(settings.store.warnings, Vec::<String>::new());
-    assert_eq!(settings.log, Log { level: LogLevel::Info, format: LogFormat::Text });
+    assert_eq!(
+        settings.log,
+        Log { level: LogLevel::Info, format: LogFormat::Text, denied_per_second: 0 }
+    );
     assert!(settings.answers.retry_after_header && settings.answers.json);
     assert!(!settings.answers.shadow_mode && !settings.policies.ready_without_domains);
 }

@@ -120,6 +120,23 @@ impl Declare {
         )
     }
 
+    pub(super) fn shadow_mode(&self) -> IntGauge {
+        self.gauge(
+            "tidegate_shadow_mode",
+            "1 while every request may pass, by SHADOW_MODE or the switch on the admin port.",
+        )
+    }
+
+    pub(super) fn hottest_bucket(&self) -> Gauge {
+        let help = "Share of the charges of the last seconds that the most asked bucket has, from a sample.";
+        self.put(Gauge::new("tidegate_hottest_bucket_share", help).expect("a valid name"))
+    }
+
+    pub(super) fn hottest_slot(&self) -> Gauge {
+        let help = "The same of the most asked hash slot of Redis.";
+        self.put(Gauge::new("tidegate_hottest_slot_share", help).expect("a valid name"))
+    }
+
     pub(super) fn live_buckets(&self) -> IntGauge {
         self.gauge("tidegate_live_buckets", "Buckets in this process's memory.")
     }
