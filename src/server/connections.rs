@@ -4,10 +4,14 @@ use super::bind::Listener;
 use super::greeting::Greeting;
 use super::slow_reader::SlowReader;
 use super::tls::Tls;
-use axum::Router;
+use axum::body::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
+use std::convert::Infallible;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::pin::pin;
@@ -18,6 +22,7 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tonic::codegen::{Service, StdError};
 
 /// How long a connection may take to send its first byte, or an HTTP/1 request its headers.
 const FIRST_BYTES: Duration = Duration::from_secs(30);
@@ -56,6 +61,33 @@ pub(super) struct Connections {
     /// How many bytes a peer must send before it is served.
     n_greeting: usize,
     life: Life,
+}
+
+/// What answers the requests of a connection.
+pub(super) trait Serves:
+    Service<
+        Request<Incoming>,
+        Response = Response<Self::Body>,
+        Error = Infallible,
+        Future: Send + 'static,
+    > + Clone
+    + Send
+    + Sync
+    + 'static
+{
+    /// Of its answers.
+    type Body: Body<Data = Bytes, Error: Into<StdError>> + Send + 'static;
+}
+
+impl<S, B> Serves for S
+where
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>,
+    S: Clone + Send + Sync + 'static,
+    S::Future: Send + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<StdError>,
+{
+    type Body = B;
 }
 
 /// When a connection is asked to go, and how long after that it is cut off.
@@ -106,31 +138,31 @@ impl Connections {
     }
 
     /// Serves a listener until the stop.
-    pub(super) fn serve(self, listener: Listener, router: Router) {
+    pub(super) fn serve(self, listener: Listener, service: impl Serves) {
         let tasks = self.life.tasks.clone();
         tasks.spawn(async move {
             let stop = self.life.stop.clone();
-            stop.run_until_cancelled(self.accept_all(&listener, &router)).await;
+            stop.run_until_cancelled(self.accept_all(&listener, &service)).await;
         });
     }
 
-    async fn accept_all(&self, listener: &Listener, router: &Router) {
+    async fn accept_all(&self, listener: &Listener, service: &impl Serves) {
         loop {
-            if let Err(error) = self.accept(listener, router).await {
+            if let Err(error) = self.accept(listener, service).await {
                 rest_after(&error).await;
             }
         }
     }
 
-    async fn accept(&self, listener: &Listener, router: &Router) -> io::Result<()> {
-        let (connections, router) = (self.clone(), router.clone());
+    async fn accept(&self, listener: &Listener, service: &impl Serves) -> io::Result<()> {
+        let (connections, service) = (self.clone(), service.clone());
         match listener {
             Listener::Tcp(listener) => {
                 let (stream, _) = listener.accept().await?;
                 stream.set_nodelay(true)?;
                 self.life.tasks.spawn(async move {
                     if connections.has_first_byte(stream.readable()).await {
-                        connections.greet(stream, router).await;
+                        connections.greet(stream, service).await;
                     }
                 });
             }
@@ -138,7 +170,7 @@ impl Connections {
                 let (stream, _) = listener.accept().await?;
                 self.life.tasks.spawn(async move {
                     if connections.has_first_byte(stream.readable()).await {
-                        connections.greet(stream, router).await;
+                        connections.greet(stream, service).await;
                     }
                 });
             }
@@ -156,11 +188,11 @@ impl Connections {
     async fn greet(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        router: Router,
+        service: impl Serves,
     ) {
-        let Some(tls) = &self.tls else { return self.run(stream, router).await };
+        let Some(tls) = &self.tls else { return self.run(stream, service).await };
         match self.life.stop.run_until_cancelled(tls.accept(stream)).await {
-            Some(Ok(stream)) => self.run(stream, router).await,
+            Some(Ok(stream)) => self.run(stream, service).await,
             Some(Err(error)) => tls.refused(&error),
             None => {}
         }
@@ -169,9 +201,9 @@ impl Connections {
     async fn run(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        router: Router,
+        service: impl Serves,
     ) {
-        let service = TowerToHyperService::new(router);
+        let service = TowerToHyperService::new(service);
         let stream = SlowReader::of(stream, UNREAD);
         let (stream, greeted) = Greeting::of(stream, self.n_greeting);
         let mut connection = pin!(self.builder.serve_connection(TokioIo::new(stream), service));
@@ -248,6 +280,7 @@ fn with_jitter(age: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::Router;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
     use tokio::task::JoinHandle;
     use tokio::time::Instant;

@@ -36,6 +36,7 @@ use crate::{algorithm, config};
 use admin::Admin;
 use bind::Listeners;
 use connections::{Connections, Life, MaxAge};
+use grpc::Services;
 use health::Health;
 use http::{Http, Scrapes};
 use reload::Reload;
@@ -80,7 +81,7 @@ pub async fn serve(settings: Settings, log: LevelSwitch) -> Result<(), Error> {
     let (health, health_service) = Health::new(without_domains, in_memory).await;
     let store_life = StoreLife::default();
     let parts = Parts::new(&settings, health, log, &store_life)?;
-    let grpc = grpc::router(Arc::clone(&parts.rate_limit), health_service)?;
+    let grpc = Services::new(Arc::clone(&parts.rate_limit), health_service)?;
 
     let life = Life::default();
     let tls = match &settings.grpc_tls {
@@ -154,7 +155,7 @@ impl Parts {
     fn serve(
         &self,
         listeners: Listeners,
-        (grpc, tls): (axum::Router, Option<Tls>),
+        (grpc, tls): (Services, Option<Tls>),
         settings: &Settings,
         life: &Life,
     ) {
