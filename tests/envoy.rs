@@ -4,12 +4,14 @@
 
 mod support;
 
+use std::net::SocketAddr;
 use support::envoy::Envoy;
 use support::eventually;
 use support::grpc::{Client, Code, DescriptorStatus, peek};
 use support::http::{self, Answer};
 use support::tidegate::Tidegate;
 use support::upstream::Upstream;
+use tokio_util::sync::CancellationToken;
 
 /// Windows of a year, so that no test sees the end of one.
 const YEAR: u64 = 365 * 24 * 3600;
@@ -307,4 +309,57 @@ async fn requests_pass_when_tidegate_is_gone() {
     scene.tidegate.kill();
     let answer = scene.as_tenant("acme").await;
     assert_eq!((answer.status, answer.header("x-ratelimit-limit")), (200, String::new()));
+}
+
+/// Asks through Envoy again and again until told to stop; how many were answered, and what was
+/// neither served nor refused.
+async fn load(envoy: SocketAddr, stop: CancellationToken) -> (u64, Vec<u16>) {
+    let (mut n_answered, mut failed) = (0, Vec::new());
+    while !stop.is_cancelled() {
+        let tenant = if n_answered % 2 == 0 { "acme" } else { "blocked" };
+        let answer = http::get(envoy, "/", &[("x-tenant", tenant)]).await;
+        n_answered += 1;
+        if answer.status != if tenant == "acme" { 200 } else { 429 } {
+            failed.push(answer.status);
+        }
+    }
+    (n_answered, failed)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rolling_restart_of_two_servers_under_load_fails_no_call() {
+    let policy = tenants(&[("acme", "unlimited: true"), ("blocked", "requests_per_unit: 0")])
+        .replace("unit: year, unlimited", "unlimited");
+    let drain = [("DRAIN_DELAY", "1s")];
+    let mut servers =
+        [Tidegate::start_with(&policy, &drain).await, Tidegate::start_with(&policy, &drain).await];
+    let addresses = servers.each_ref().map(|server| server.grpc);
+    let service = Upstream::start().await;
+    let envoy = Envoy::start_before_two(service.address, addresses).await;
+    for address in addresses {
+        envoy.trusts(address).await;
+    }
+    let stop = CancellationToken::new();
+    let clients: Vec<_> = (0..4).map(|_| tokio::spawn(load(envoy.address, stop.clone()))).collect();
+
+    for (server, address) in servers.iter_mut().zip(addresses) {
+        let before = service.n_requests();
+        eventually("some calls", async || (service.n_requests() > before + 20).then_some(())).await;
+        server.signal("TERM");
+        assert_eq!(server.end().await.code(), Some(0));
+        let log = server.log();
+        assert!(!log.contains("not everything has finished in time"), "{log}");
+        let port = address.port().to_string();
+        let same_port = [drain.as_slice(), &[("GRPC_PORT", port.as_str())]].concat();
+        *server = Tidegate::start_with(&policy, &same_port).await;
+        envoy.trusts(address).await;
+    }
+    stop.cancel();
+    let mut n_answered = 0;
+    for client in clients {
+        let (n, failed) = client.await.unwrap();
+        assert_eq!(failed, Vec::<u16>::new(), "of {n} calls");
+        n_answered += n;
+    }
+    assert!(n_answered > 200, "{n_answered}");
 }

@@ -475,3 +475,47 @@ fn a_hundred_thousand_rules_load_even_through_aliases() {
     let text: String = std::iter::once(first.to_owned()).chain(others).collect();
     assert_eq!(load_text(&text).unwrap().rules.rules.len(), 100_000);
 }
+
+#[test]
+fn names_that_nothing_has_and_domains_without_descriptors_are_warned_of() {
+    let text = "\
+domain: shop
+hash_tag: [tenant, usr]
+descriptors:
+  - key: tenant
+    descriptors:
+      - key: user
+        rate_limit: { unit: day, requests_per_unit: 1, name: per_user, replaces: [{ name: per_tenat }] }
+  - key: tenant
+    value: acme
+    rate_limit: { unit: day, requests_per_unit: 5, name: per_tenant, replaces: [{ name: per_user }] }
+---
+domain: empty
+";
+    let loaded = load_text(text).unwrap();
+    assert_eq!(
+        messages(&loaded.warnings),
+        [
+            "`hash_tag` names `usr`, a key that no descriptor of this domain has: it ties only \
+             descriptors that bring a limit of their own",
+            "`replaces` names `per_tenat`, which no limit of this domain is called; did you mean \
+             `per_tenant`?",
+            "this domain has no descriptors: nothing in it is limited",
+        ]
+    );
+}
+
+#[test]
+fn what_editors_leave_beside_a_file_is_no_policy() {
+    let good =
+        b"domain: a\ndescriptors: [{ key: k, rate_limit: { unlimited: true } }]\n".as_slice();
+    let folder = folder(&[
+        ("a.yaml", good),
+        ("a.yaml~", good),
+        (".a.yaml.swp", b"b0VIM\0"),
+        ("4913", b""),
+        ("#a.yaml#", good),
+    ]);
+    std::os::unix::fs::symlink("ann@host.1", folder.path().join(".#a.yaml")).unwrap();
+    assert_eq!(load(folder.path()).unwrap().n_files, 1);
+}

@@ -284,6 +284,79 @@ async fn the_log_level_can_be_changed_while_it_runs() {
 }
 
 #[tokio::test]
+async fn limiting_can_be_switched_off_for_a_while_and_ends_by_itself() {
+    let tidegate = Tidegate::start(&policy(1)).await;
+    let ask = async |method, path| http::ask(tidegate.admin, method, path, &[], "").await;
+    let passes = async || {
+        let asked = support::grpc::request("shop", vec![descriptor(&[("user", "ann")])]);
+        tidegate.client().await.ask(asked).await.unwrap().overall_code() == Code::Ok
+    };
+    assert!(passes().await);
+    assert!(!passes().await);
+    assert_eq!(ask("GET", "/shadow").await.body, "off\n");
+    for wrong in ["/shadow", "/shadow?for=10", "/shadow?for=0s", "/shadow?for=25h"] {
+        assert_eq!(ask("POST", wrong).await.status, 400, "{wrong}");
+    }
+    assert!(ask("POST", "/shadow?for=1h").await.body.starts_with("on for 35"));
+    assert!(passes().await);
+    assert_eq!(tidegate.metric("tidegate_shadow_mode").await, 1.0);
+    assert_eq!(tidegate.metric("ratelimit_service_global_shadow_mode").await, 1.0);
+    assert_eq!(ask("DELETE", "/shadow").await.body, "off\n");
+    assert!(!passes().await);
+    logged(&tidegate, "shadow: ended by request").await;
+
+    ask("POST", "/shadow?for=100ms").await;
+    logged(&tidegate, "shadow: ended by itself").await;
+    assert!(!passes().await);
+    assert_eq!(tidegate.metric("tidegate_shadow_mode").await, 0.0);
+}
+
+#[tokio::test]
+async fn a_hot_bucket_is_named_on_the_admin_port_and_nowhere_else() {
+    let tidegate = Tidegate::start(&policy(100)).await;
+    for user in ["ann", "bob", "ann", "ann"] {
+        remaining(&tidegate, user).await;
+    }
+    let hot = http::get(tidegate.admin, "/hot-keys", &[]).await.body;
+    let hot: serde_json::Value = serde_json::from_str(&hot).unwrap();
+    assert!(hot["buckets"][0]["key"].as_str().unwrap().contains("ann"), "{hot}");
+    assert_eq!(hot["buckets"][0]["share"], 0.75);
+    assert_eq!(hot["slots"], serde_json::json!([]));
+    let metrics = tidegate.get("/metrics").await.body;
+    assert!(metrics.contains("tidegate_hottest_bucket_share 0.75\n"), "{metrics}");
+    assert!(!metrics.contains("ann"), "{metrics}");
+}
+
+#[tokio::test]
+async fn refusals_are_logged_with_their_rule_and_nothing_of_the_request() {
+    let settings = [("LOG_DENIED_PER_SECOND", "1000"), ("LOG_FORMAT", "json")];
+    let tidegate = Tidegate::start_with(&policy(1), &settings).await;
+    for _ in 0..3 {
+        remaining(&tidegate, "secret-ann").await;
+    }
+    logged(&tidegate, "request denied").await;
+    let log = tidegate.log();
+    let lines = log.lines().filter(|line| line.contains("request denied"));
+    let lines: Vec<serde_json::Value> =
+        lines.map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 2, "{log}");
+    assert_eq!((&lines[0]["domain"], &lines[0]["rule"]), (&"shop".into(), &"shop.user".into()));
+    assert!(lines[0]["at"].as_str().unwrap().ends_with("policy.yaml:3"), "{log}");
+    assert_eq!((&lines[0]["requests"], &lines[0]["unit"]), (&1.into(), &"day".into()));
+    assert!(!log.contains("secret-ann"), "{log}");
+}
+
+#[tokio::test]
+async fn modes_that_change_every_answer_are_said_at_the_start() {
+    let modes = [("SHADOW_MODE", "true"), ("QUOTA_MODE", "true")];
+    let tidegate = Tidegate::start_with(&policy(1), &modes).await;
+    for mode in ["SHADOW_MODE: ", "QUOTA_MODE: "] {
+        assert!(tidegate.log().contains(mode), "{}", tidegate.log());
+    }
+    assert_eq!(tidegate.metric("tidegate_shadow_mode").await, 1.0);
+}
+
+#[tokio::test]
 async fn metrics_are_on_their_own_port_too_if_asked_for() {
     let settings = [("PROMETHEUS_ADDR", "127.0.0.1:0"), ("PROMETHEUS_PATH", "/m")];
     let tidegate = Tidegate::start_with(&policy(5), &settings).await;

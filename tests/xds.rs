@@ -17,7 +17,6 @@ use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -25,15 +24,14 @@ use rustls::server::WebPkiClientVerifier;
 use std::convert::Infallible;
 use std::fs;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use support::authority::Authority;
 use support::eventually;
 use support::grpc::{Code, descriptor, request};
 use support::redis::free_port;
 use support::tidegate::{Tidegate, refuses_to_start};
 use support::xds::{Any, Unit, XdsServer, above, limit, policy, response};
-use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 use tokio::time::{Instant, timeout};
@@ -410,66 +408,28 @@ async fn an_open_stream_does_not_delay_the_end() {
     assert!(!tidegate.log().contains("not everything has finished"), "{}", tidegate.log());
 }
 
-/// An authority and what it vouches for, as files.
-struct Authority {
-    folder: TempDir,
-    issuer: Issuer<'static, KeyPair>,
-}
-
-impl Authority {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.distinguished_name.push(DnType::CommonName, "authority");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.self_signed(&key).unwrap();
-        fs::write(folder.path().join("ca.pem"), certificate.pem()).unwrap();
-        Self { folder, issuer: Issuer::new(params, key) }
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.file(name).display().to_string()
-    }
-
-    /// Issues `<name>.pem` and `<name>.key` for a host.
-    fn issue(&self, name: &str, host: &str) {
-        let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec![host.to_owned()]).unwrap();
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        fs::write(self.file(&format!("{name}.pem")), certificate.pem()).unwrap();
-        fs::write(self.file(&format!("{name}.key")), key.serialize_pem()).unwrap();
-    }
-
-    /// A server's side, which wants a certificate of the same authority.
-    fn acceptor(&self, name: &str) -> TlsAcceptor {
-        let certificate = |name: &str| CertificateDer::from_pem_file(self.file(name)).unwrap();
-        let mut roots = RootCertStore::empty();
-        roots.add(certificate("ca.pem")).unwrap();
-        let clients = WebPkiClientVerifier::builder(Arc::new(roots)).build().unwrap();
-        let key = PrivateKeyDer::from_pem_file(self.file(&format!("{name}.key"))).unwrap();
-        let mut config = rustls::ServerConfig::builder()
-            .with_client_cert_verifier(clients)
-            .with_single_cert(vec![certificate(&format!("{name}.pem"))], key)
-            .unwrap();
-        config.alpn_protocols = vec![b"h2".to_vec()];
-        TlsAcceptor::from(Arc::new(config))
-    }
+/// The server's side of TLS, which wants a certificate of the same authority.
+fn acceptor(authority: &Authority, name: &str) -> TlsAcceptor {
+    let certificate = |name: &str| CertificateDer::from_pem_file(authority.file(name)).unwrap();
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate("ca.pem")).unwrap();
+    let clients = WebPkiClientVerifier::builder(Arc::new(roots)).build().unwrap();
+    let key = PrivateKeyDer::from_pem_file(authority.file(&format!("{name}.key"))).unwrap();
+    let mut config = rustls::ServerConfig::builder()
+        .with_client_cert_verifier(clients)
+        .with_single_cert(vec![certificate(&format!("{name}.pem"))], key)
+        .unwrap();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    TlsAcceptor::from(Arc::new(config))
 }
 
 #[tokio::test]
 async fn tls_is_spoken_with_our_certificate_and_the_name_that_is_set() {
     let authority = Authority::new();
     authority.issue("server", "control-plane.example");
-    authority.issue("client", "tidegate.example");
-    let (ca, cert, key) =
-        (authority.path("ca.pem"), authority.path("client.pem"), authority.path("client.key"));
-    let acceptor = authority.acceptor("server");
-    let server = XdsServer::start_on(nobody(), Some(acceptor)).await;
+    let (cert, key) = authority.issue("client", "tidegate.example");
+    let ca = authority.ca();
+    let server = XdsServer::start_on(nobody(), Some(acceptor(&authority, "server"))).await;
     server.publish("1", &[policy("a", vec![limit("user", "", Unit::Year, 9)])]);
     let tls = [
         ("CONFIG_GRPC_XDS_SERVER_USE_TLS", "true"),
@@ -487,7 +447,7 @@ async fn tls_is_spoken_with_our_certificate_and_the_name_that_is_set() {
     let without_ours = client_of(server.address, &[&tls[..2], &[name]].concat()).await;
     logs(&without_ours, "CertificateRequired").await;
     let stranger = Authority::new();
-    let strange = stranger.path("ca.pem");
+    let strange = stranger.ca();
     let mut untrusted = [&tls[..], &[name]].concat();
     untrusted[1].1 = &strange;
     let untrusted = client_of(server.address, &untrusted).await;
@@ -510,7 +470,7 @@ async fn certificates_are_read_again_for_each_connection() {
     };
     renew(&old);
     let address = nobody();
-    let server = XdsServer::start_on(address, Some(old.acceptor("server"))).await;
+    let server = XdsServer::start_on(address, Some(acceptor(&old, "server"))).await;
     server.publish("1", &[]);
     let tidegate = client_of(
         address,
@@ -531,7 +491,7 @@ async fn certificates_are_read_again_for_each_connection() {
     let server =
         eventually("the port to be free", async || TcpListener::bind(address).await.ok().map(drop));
     server.await;
-    let server = XdsServer::start_on(address, Some(new.acceptor("server"))).await;
+    let server = XdsServer::start_on(address, Some(acceptor(&new, "server"))).await;
     server.publish("1", &[]);
     server.accepted("1").await;
 }
@@ -539,10 +499,9 @@ async fn certificates_are_read_again_for_each_connection() {
 #[tokio::test]
 async fn certificates_that_cannot_be_used_end_the_start() {
     let authority = Authority::new();
-    authority.issue("client", "tidegate.example");
-    authority.issue("other", "tidegate.example");
-    let (cert, key) = (authority.path("client.pem"), authority.path("other.key"));
-    let missing = authority.path("missing.pem");
+    let (cert, _) = authority.issue("client", "tidegate.example");
+    let (_, key) = authority.issue("other", "tidegate.example");
+    let missing = authority.file("missing.pem").display().to_string();
     for (settings, expected) in [
         (vec![("CONFIG_GRPC_XDS_SERVER_TLS_CACERT", missing.as_str())], "SERVER_TLS_CACERT"),
         (vec![("CONFIG_GRPC_XDS_SERVER_TLS_CACERT", &key)], "no certificate in PEM"),

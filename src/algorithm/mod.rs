@@ -30,6 +30,9 @@ pub const MAX_STORED_HITS: u64 = 1 << 34;
 /// A wait above this counts as none, a reset above it reports this (2^53 − 1 µs).
 pub const MAX_WAIT: Micros = Micros((1 << 53) - 1);
 
+/// The most hits per window that a sliding log may allow: it keeps every one.
+pub const MAX_LOG: u32 = 100_000;
+
 /// The longest window: a year of 365 days.
 pub const MAX_WINDOW: Micros = Micros::from_secs(365 * 86_400);
 
@@ -187,6 +190,11 @@ impl Charge {
 }
 
 impl Limit {
+    /// Whether it is a log that would keep more than any may.
+    pub fn is_oversized_log(&self) -> bool {
+        self.algorithm == Algorithm::SlidingWindowLog && self.requests > MAX_LOG
+    }
+
     /// The capacity that metrics measure use against: B for the buckets, L for the windows.
     /// A bucket holds nothing if L is 0, else at least one hit.
     pub fn capacity(&self) -> u64 {

@@ -94,12 +94,24 @@ impl Listing {
     /// Kubernetes keeps the generations of a mounted `ConfigMap` under names that begin with `..`.
     fn skips(&self, path: &Path) -> bool {
         let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+        if is_of_an_editor(name) {
+            tracing::info!(file = %path.display(), "left behind by an editor, not read as a policy");
+            return true;
+        }
         name.starts_with(b"..") || (self.ignore_dot_files && name.starts_with(b"."))
     }
 
     fn fault(&mut self, path: &Path, message: String) {
         self.faults.push(Fault::of_file(path.display().to_string(), message));
     }
+}
+
+/// What editors write beside a file while they have it open: `p.yaml~`, `.p.yaml.swp`, `#p.yaml#`,
+/// `.#p.yaml`, and vim's `4913`, which tells it whether it may write at all.
+fn is_of_an_editor(name: &[u8]) -> bool {
+    let is_vims = name.starts_with(b".") && matches!(name, [.., b'.', b's', b'w', b'a'..=b'z']);
+    let is_emacs = name.starts_with(b".#") || (name.starts_with(b"#") && name.ends_with(b"#"));
+    name.ends_with(b"~") || name == b"4913" || is_vims || is_emacs
 }
 
 fn sorted(folder: &Path) -> io::Result<Vec<PathBuf>> {

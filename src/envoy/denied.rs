@@ -10,11 +10,26 @@ pub(super) fn add_body(response: &mut RateLimitResponse, domain: &str, decided: 
     let body = decided.rules.domains.get(domain).and_then(|domain| domain.denied.as_ref());
     let Some((body, status)) = body.zip(decided.refusing()) else { return };
     let reset = status.reset_seconds.unwrap_or_default();
-    let text = body.render(rule_name(decided, status), requests(status), reset);
+    let is_json = body.content_type.as_deref().is_some_and(is_json);
+    let rule = rule_name(decided, status);
+    let rule = if is_json { escaped(rule) } else { rule.to_owned() };
+    let text = body.render(&rule, requests(status), reset);
     response.raw_body = text.into_bytes();
     if let Some(content_type) = &body.content_type {
         response.response_headers_to_add.push(header("content-type", content_type.to_string()));
     }
+}
+
+fn is_json(content_type: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    essence == "application/json" || essence.ends_with("+json")
+}
+
+/// As it stands between the quotes of a JSON text.
+fn escaped(text: &str) -> String {
+    let quoted = serde_json::Value::from(text).to_string();
+    let inner = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    inner.unwrap_or_default().to_owned()
 }
 
 /// The limit's name, else the rule's path; a request's own limit has neither.
@@ -75,6 +90,22 @@ mod tests {
     #[test]
     fn what_may_pass_has_no_body() {
         assert_eq!(body("no", Code::Ok, refusal("")), "");
+    }
+
+    #[test]
+    fn a_rules_name_cannot_break_out_of_json() {
+        for (content_type, expected) in [
+            ("application/json; charset=utf-8", r#"{"rule":"a\"b\\"}"#),
+            ("application/problem+json", r#"{"rule":"a\"b\\"}"#),
+            ("text/plain", r#"{"rule":"a"b\"}"#),
+        ] {
+            let rules = shop(r#"{"rule":"{rule}"}"#, Some(content_type));
+            let statuses = [refusal(r#"a"b\"#)];
+            let decided =
+                super::Decided { code: Code::OverLimit, statuses: &statuses, rules: &rules };
+            let response = response(&request(&[&[]]), decided, &Options::default());
+            assert_eq!(String::from_utf8(response.raw_body).unwrap(), expected);
+        }
     }
 
     #[test]

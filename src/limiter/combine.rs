@@ -81,7 +81,7 @@ impl Limiter {
         if !refused && (n_quota == 0 || n_quota_refused < n_quota) {
             return Code::Ok;
         }
-        if self.options.shadow_mode {
+        if self.is_in_shadow() {
             self.metrics.global_shadow_mode.inc();
             return Code::Ok;
         }

@@ -5,20 +5,26 @@ mod ask;
 mod buckets;
 mod charges;
 mod combine;
+mod denials;
 mod dump;
 mod failure;
+mod hot;
 mod plan;
 mod policies;
 mod request;
 mod response;
+mod shadow;
 mod verdicts;
 
 pub use buckets::BucketView;
+pub use denials::DenialLog;
 pub use dump::dump;
 pub use failure::{Share, StandIn, StandInOptions};
+pub use hot::Hottest;
 pub use policies::Policies;
 pub use request::{Descriptor, Override, Request};
 pub use response::{Code, DecidedBy, Response, Status, StatusLimit, passed_metadata};
+pub use shadow::ShadowSwitch;
 
 use crate::rules::{Domain, FailureMode, RuleSet};
 use crate::store::{MemoryStore, Store, StoreError};
@@ -26,6 +32,7 @@ use crate::telemetry::Metrics;
 use arc_swap::ArcSwapOption;
 use charges::Charges;
 use combine::Decided;
+use hot::Hot;
 use plan::Plan;
 use response::Statuses;
 use std::sync::Arc;
@@ -40,6 +47,9 @@ pub struct Limiter {
     stand_in: Option<StandIn>,
     metrics: Arc<Metrics>,
     options: Options,
+    shadow: ShadowSwitch,
+    denial_log: DenialLog,
+    hot: Hot,
 }
 
 /// Process settings of the limiter.
@@ -70,6 +80,11 @@ pub enum Error {
     /// An override's window is longer than a year.
     #[error("the window of a limit override must be at most a year")]
     OverrideTooLong,
+    /// An override makes a log larger than any may be.
+    #[error(
+        "sliding_window_log keeps every request of a window: a limit override for it must be at most {0}"
+    )]
+    OverrideTooLarge(u32),
     /// The store could not decide.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -78,7 +93,22 @@ pub enum Error {
 impl Limiter {
     /// A limiter without policies yet. If the store fails, so do its requests.
     pub fn new(store: Store, metrics: Arc<Metrics>, options: Options) -> Self {
-        Self { policies: ArcSwapOption::empty(), store, stand_in: None, metrics, options }
+        Self {
+            policies: ArcSwapOption::empty(),
+            store,
+            stand_in: None,
+            metrics,
+            options,
+            shadow: ShadowSwitch::default(),
+            denial_log: DenialLog::new(0),
+            hot: Hot::default(),
+        }
+    }
+
+    /// The same, where some refusals are logged.
+    #[must_use]
+    pub fn with_denial_log(self, denial_log: DenialLog) -> Self {
+        Self { denial_log, ..self }
     }
 
     /// The same, where something stands in for the store when it fails.
@@ -99,6 +129,21 @@ impl Limiter {
     /// The policies in force.
     pub fn policies(&self) -> Option<Arc<Policies>> {
         self.policies.load_full()
+    }
+
+    /// The switch that lets every request pass for a while.
+    pub fn shadow(&self) -> &ShadowSwitch {
+        &self.shadow
+    }
+
+    /// Whether every request may pass: by setting, or for a while.
+    pub fn is_in_shadow(&self) -> bool {
+        self.options.shadow_mode || self.shadow.left().is_some()
+    }
+
+    /// The buckets and hash slots that are asked most, at most so many of each.
+    pub fn hottest(&self, at_most: usize) -> Hottest {
+        self.hot.hottest(at_most)
     }
 
     /// Where the buckets are.
@@ -122,7 +167,9 @@ impl Limiter {
                 None => Box::pin(self.ask_and_wait(domain, &policies, request, gives_up)).await?,
             },
         };
-        Ok(Response { code: self.overall(&statuses), statuses, policies })
+        let response = Response { code: self.overall(&statuses), statuses, policies };
+        self.log_denial(request.domain, &response);
+        Ok(response)
     }
 
     fn count_unknown_domain(&self, request: &Request<'_>) -> Statuses {
@@ -149,6 +196,7 @@ impl Limiter {
         let mut plan = Plan::default();
         plan.fill(&policies.rules, domain, request)?;
         let Charges { batch, items } = Charges::of(domain, request, &plan, self.options, true);
+        self.hot.note(&batch, &self.store);
         let verdicts = Verdicts::of_store(memory.decide(&batch));
         Ok(self
             .combine(&Decided { domain, policies, request, plan: &plan, items: &items }, &verdicts))
@@ -166,6 +214,7 @@ impl Limiter {
         let spans_tags = self.store.spans_tags();
         let Charges { batch, items } =
             Charges::of(domain, request, &plan, self.options, spans_tags);
+        self.hot.note(&batch, &self.store);
         let verdicts = if batch.items.is_empty() {
             Verdicts::default()
         } else {

@@ -1,6 +1,7 @@
 //! Which limits apply to each descriptor of a request.
 
 use super::{Descriptor, Error, Request};
+use crate::algorithm::MAX_LOG;
 use crate::rules::{Allows, Domain, Match, Rule, RuleId, RuleLimit, RuleSet};
 use smallvec::SmallVec;
 
@@ -88,7 +89,11 @@ impl<'p> Planned<'p> {
     ) -> Result<Self, Error> {
         if let Some(own) = descriptor.limit_override {
             let limit = domain.defaults.limit(own.requests, own.unit, own.unit_multiplier);
-            return Ok(Self::Override(Box::new(limit.ok_or(Error::OverrideTooLong)?)));
+            let limit = limit.ok_or(Error::OverrideTooLong)?;
+            if limit.limit.is_oversized_log() {
+                return Err(Error::OverrideTooLarge(MAX_LOG));
+            }
+            return Ok(Self::Override(Box::new(limit)));
         }
         let matched = domain.find(&descriptor.entries);
         Ok(matched.and_then(|found| Matched::of(rules, found)).map_or(Self::Unmatched, Self::Rule))

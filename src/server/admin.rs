@@ -1,7 +1,9 @@
 //! What is served to operators on this machine: the rules in force, buckets, the log level.
 
+use super::connections::Life;
 use super::entries::Entries;
-use crate::limiter::{BucketView, Limiter, dump};
+use super::shadow;
+use crate::limiter::{BucketView, Hottest, Limiter, dump};
 use crate::settings::LogLevel;
 use crate::store::StoreError;
 use crate::telemetry::logging::LevelSwitch;
@@ -18,13 +20,19 @@ use std::sync::Arc;
 pub(super) struct Admin {
     pub(super) limiter: Arc<Limiter>,
     pub(super) log: LevelSwitch,
+    pub(super) life: Life,
 }
 
 const ENDPOINTS: &str = "\
 /bucket?domain=D&entries=k=v,k2=v2: the buckets of a descriptor; DELETE resets them
+/hot-keys: the buckets and hash slots that are asked most, with their share
 /log-level: the least level of log lines; POST ?level=debug changes it
 /rlconfig: the rules in force
+/shadow: whether limits refuse nobody for a while; POST ?for=10m begins it, DELETE ends it
 ";
+
+/// How many hot buckets and slots are shown.
+const HOTTEST: usize = 20;
 
 #[derive(Debug, Deserialize)]
 struct BucketQuery {
@@ -50,13 +58,34 @@ struct Bucket {
     reset_seconds: u64,
 }
 
+/// What is asked most as JSON, each with its share of all charges.
+#[derive(Debug, Serialize)]
+struct HotKeys {
+    buckets: Vec<HotKey>,
+    slots: Vec<HotSlot>,
+}
+
+#[derive(Debug, Serialize)]
+struct HotKey {
+    key: String,
+    share: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct HotSlot {
+    slot: u16,
+    share: f64,
+}
+
 impl Admin {
     pub(super) fn router(self) -> Router {
         Router::new()
             .route("/", get(async || ENDPOINTS))
             .route("/rlconfig", get(rules))
             .route("/bucket", get(inspect).delete(reset))
+            .route("/hot-keys", get(hot_keys))
             .route("/log-level", get(level).post(set_level))
+            .route("/shadow", get(shadow::show).post(shadow::turn_on).delete(shadow::turn_off))
             .with_state(self)
     }
 }
@@ -112,6 +141,14 @@ fn buckets(views: Result<Vec<BucketView>, StoreError>) -> Response {
     Json(views.into_iter().map(Bucket::from).collect::<Vec<_>>()).into_response()
 }
 
+/// Keys hold what clients sent: they are shown here and nowhere else.
+async fn hot_keys(State(admin): State<Admin>) -> Json<HotKeys> {
+    let Hottest { buckets, slots } = admin.limiter.hottest(HOTTEST);
+    let buckets = buckets.into_iter().map(|(key, share)| HotKey { key, share });
+    let slots = slots.into_iter().map(|(slot, share)| HotSlot { slot, share });
+    Json(HotKeys { buckets: buckets.collect(), slots: slots.collect() })
+}
+
 async fn level(State(admin): State<Admin>) -> String {
     format!("{}\n", admin.log.get())
 }
@@ -126,6 +163,6 @@ async fn set_level(State(admin): State<Admin>, Query(query): Query<LevelQuery>) 
     }
 }
 
-fn bad_request(text: &str) -> Response {
+pub(super) fn bad_request(text: &str) -> Response {
     (StatusCode::BAD_REQUEST, format!("{text}\n")).into_response()
 }

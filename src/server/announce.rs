@@ -4,17 +4,22 @@ use super::bind::Listeners;
 use super::example::Example;
 use crate::limiter::Limiter;
 use crate::settings::servers::{RedisConfig, Topology};
-use crate::settings::{Backend, Listen, PushSettings, StoreSettings, TraceSettings};
+use crate::settings::{Backend, PushSettings, Settings, StoreSettings, TraceSettings};
 
-pub(super) fn listeners(listeners: &Listeners, listen: &Listen) {
+pub(super) fn listeners(listeners: &Listeners, settings: &Settings) {
     let version = env!("CARGO_PKG_VERSION");
     tracing::info!(version, "tidegate starts");
     let Listeners { http, grpc, admin, prometheus } = listeners;
-    tracing::info!(address = %grpc, "grpc: rate-limit service, health, reflection");
+    let tls = match &settings.grpc_tls {
+        None => "none",
+        Some(tls) if tls.client_ca.is_none() => "for anybody",
+        Some(_) => "for clients with a certificate",
+    };
+    tracing::info!(address = %grpc, tls, "grpc: rate-limit service, health, reflection");
     tracing::info!(address = %http, "http: /healthcheck /readyz /livez /metrics /json");
-    tracing::info!(address = %admin, "admin: /rlconfig /bucket /log-level");
+    tracing::info!(address = %admin, "admin: /rlconfig /bucket /hot-keys /log-level /shadow");
     if let Some(prometheus) = prometheus {
-        tracing::info!(address = %prometheus, path = listen.prometheus_path, "prometheus: metrics");
+        tracing::info!(address = %prometheus, path = settings.listen.prometheus_path, "prometheus: metrics");
     }
 }
 
@@ -42,6 +47,19 @@ pub(super) fn store(store: &StoreSettings, stop_when_over_limit: bool) {
     }
 }
 
+/// What holds for every request, and settings that do nothing.
+pub(super) fn modes(settings: &Settings) {
+    if settings.answers.shadow_mode {
+        tracing::warn!("SHADOW_MODE: limits are decided and counted, and every request may pass");
+    }
+    if settings.answers.quota_mode {
+        tracing::info!("QUOTA_MODE: a request is refused only if all of its limits refuse it");
+    }
+    for warning in &settings.warnings {
+        tracing::warn!("settings: {warning}");
+    }
+}
+
 fn shared(config: &RedisConfig, stop_when_over_limit: bool) {
     tracing::info!(redis = %config.servers.topology, "store: Redis, shared by all that use it");
     if let Some(per_second) = &config.per_second {
@@ -61,13 +79,13 @@ fn shared(config: &RedisConfig, stop_when_over_limit: bool) {
 }
 
 /// Two command lines that work with the policies in force.
-pub(super) fn example(listeners: &Listeners, limiter: &Limiter) {
+pub(super) fn example(listeners: &Listeners, limiter: &Limiter, over_tls: bool) {
     let policies = limiter.policies();
     let Some(example) = policies.and_then(|policies| Example::of(&policies.rules)) else { return };
     if let Some(http) = listeners.http.local_address() {
         tracing::info!("try: {}", example.curl(http));
     }
-    if let Some(grpc) = listeners.grpc.local_address() {
+    if let Some(grpc) = listeners.grpc.local_address().filter(|_| !over_tls) {
         tracing::info!("or:  {}", example.grpcurl(grpc));
     }
 }

@@ -34,11 +34,26 @@ pub(super) struct SocketFile(PathBuf);
 
 /// Why a listener could not be bound.
 #[derive(Debug, thiserror::Error)]
-#[error("{setting} {address}: {}", reason(cause))]
+#[error("{setting} {address}: {}", reason(setting, cause))]
 pub struct BindError {
     setting: String,
     address: String,
     cause: io::Error,
+}
+
+impl BindError {
+    /// A name that means nothing, or an address that is not ours, is the host's fault.
+    fn of(address: &Address, cause: io::Error) -> Self {
+        use io::ErrorKind::{AddrInUse, PermissionDenied};
+        let Address { host_variable, variable, host, port } = address;
+        let is_of_port = matches!(cause.kind(), AddrInUse | PermissionDenied);
+        let (setting, address) = match host {
+            Some(host) if is_of_port => (variable, format!("{port} on {host}")),
+            Some(host) => (host_variable, host.clone()),
+            None => (variable, port.to_string()),
+        };
+        Self { setting: name(setting), address, cause }
+    }
 }
 
 impl Listeners {
@@ -88,15 +103,7 @@ impl Drop for SocketFile {
 }
 
 fn tcp(address: &Address) -> Result<Listener, BindError> {
-    let error = |cause| BindError {
-        setting: name(address.variable),
-        address: match &address.host {
-            Some(host) => format!("{} on {host}", address.port),
-            None => address.port.to_string(),
-        },
-        cause,
-    };
-    bind_tcp(address).map(Listener::Tcp).map_err(error)
+    bind_tcp(address).map(Listener::Tcp).map_err(|cause| BindError::of(address, cause))
 }
 
 fn bind_tcp(address: &Address) -> io::Result<TcpListener> {
@@ -157,11 +164,14 @@ fn bind_unix(path: &Path) -> io::Result<Listener> {
     Ok(Listener::Unix(listener?, SocketFile(path.to_path_buf())))
 }
 
-fn reason(error: &io::Error) -> String {
-    if error.kind() == io::ErrorKind::AddrInUse {
-        "address in use: something listens there, or another file has that name".to_owned()
+fn reason(setting: &str, error: &io::Error) -> String {
+    if error.kind() != io::ErrorKind::AddrInUse {
+        return format!("cannot listen: {error}");
+    }
+    if setting.starts_with("GRPC_UDS") {
+        "in use: something listens there, or another file has that name".to_owned()
     } else {
-        format!("cannot listen: {error}")
+        "address in use: something else listens there".to_owned()
     }
 }
 
@@ -170,7 +180,8 @@ mod tests {
     use super::*;
 
     fn address(host: Option<&str>, port: u16) -> Address {
-        Address { variable: "GRPC_PORT", host: host.map(ToOwned::to_owned), port }
+        let host = host.map(ToOwned::to_owned);
+        Address { host_variable: "GRPC_HOST", variable: "GRPC_PORT", host, port }
     }
 
     fn bound(host: Option<&str>) -> SocketAddr {
@@ -214,12 +225,21 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_host_that_is_not_ours_is_blamed_and_not_the_port() {
+        for host in ["a..b", "192.0.2.1"] {
+            let error = tcp(&address(Some(host), 0)).unwrap_err().to_string();
+            let expected = format!("GRPC_HOST/--grpc-host {host}: cannot listen");
+            assert!(error.starts_with(&expected), "{error}");
+        }
+    }
+
+    #[tokio::test]
     async fn a_socket_file_that_nobody_listens_on_is_replaced_and_removed_at_the_end() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("grpc.sock");
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         let listener = unix(&path).unwrap();
-        assert!(unix(&path).unwrap_err().to_string().contains("address in use"));
+        assert!(unix(&path).unwrap_err().to_string().contains("in use"));
         assert!(path.exists());
         drop(listener);
         assert!(!path.exists());

@@ -2,6 +2,8 @@
 
 use super::bind::Listener;
 use super::greeting::Greeting;
+use super::slow_reader::SlowReader;
+use super::tls::Tls;
 use axum::body::Bytes;
 use http::{Request, Response};
 use http_body::Body;
@@ -37,6 +39,9 @@ const PING: Duration = Duration::from_secs(60);
 /// How long it may take to answer that.
 const PONG: Duration = Duration::from_secs(20);
 
+/// How long a peer may take nothing of what it is sent.
+const UNREAD: Duration = Duration::from_secs(30);
+
 /// Envoy sends all of its calls over one connection per worker.
 const MAX_CONCURRENT_STREAMS: u32 = 4096;
 
@@ -51,6 +56,7 @@ const MAX_PENDING_RESETS: usize = 1024;
 #[derive(Clone, Debug)]
 pub(super) struct Connections {
     builder: Arc<Builder<TokioExecutor>>,
+    tls: Option<Tls>,
     max_age: Option<MaxAge>,
     /// How many bytes a peer must send before it is served.
     n_greeting: usize,
@@ -107,7 +113,7 @@ impl Connections {
     pub(super) fn http(life: Life) -> Self {
         let mut builder = Builder::new(TokioExecutor::new()).http1_only();
         builder.http1().timer(TokioTimer::new()).header_read_timeout(FIRST_BYTES);
-        Self { builder: Arc::new(builder), max_age: None, n_greeting: 0, life }
+        Self { builder: Arc::new(builder), tls: None, max_age: None, n_greeting: 0, life }
     }
 
     /// HTTP/2, for few connections with many calls each.
@@ -122,7 +128,13 @@ impl Connections {
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_pending_accept_reset_streams(MAX_PENDING_RESETS)
             .auto_date_header(false);
-        Self { builder: Arc::new(builder), max_age, n_greeting: PREFACE, life }
+        Self { builder: Arc::new(builder), tls: None, max_age, n_greeting: PREFACE, life }
+    }
+
+    /// The same over TLS, if there is any.
+    #[must_use]
+    pub(super) fn over(self, tls: Option<Tls>) -> Self {
+        Self { tls, ..self }
     }
 
     /// Serves a listener until the stop.
@@ -150,7 +162,7 @@ impl Connections {
                 stream.set_nodelay(true)?;
                 self.life.tasks.spawn(async move {
                     if connections.has_first_byte(stream.readable()).await {
-                        connections.run(stream, service).await;
+                        connections.greet(stream, service).await;
                     }
                 });
             }
@@ -158,7 +170,7 @@ impl Connections {
                 let (stream, _) = listener.accept().await?;
                 self.life.tasks.spawn(async move {
                     if connections.has_first_byte(stream.readable()).await {
-                        connections.run(stream, service).await;
+                        connections.greet(stream, service).await;
                     }
                 });
             }
@@ -172,12 +184,27 @@ impl Connections {
         matches!(first, Some(Ok(Ok(()))))
     }
 
+    /// Shakes hands if TLS is spoken, then serves.
+    async fn greet(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        service: impl Serves,
+    ) {
+        let Some(tls) = &self.tls else { return self.run(stream, service).await };
+        match self.life.stop.run_until_cancelled(tls.accept(stream)).await {
+            Some(Ok(stream)) => self.run(stream, service).await,
+            Some(Err(error)) => tls.refused(&error),
+            None => {}
+        }
+    }
+
     async fn run(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         service: impl Serves,
     ) {
         let service = TowerToHyperService::new(service);
+        let stream = SlowReader::of(stream, UNREAD);
         let (stream, greeted) = Greeting::of(stream, self.n_greeting);
         let mut connection = pin!(self.builder.serve_connection(TokioIo::new(stream), service));
         let ended = tokio::select! {
@@ -254,7 +281,8 @@ fn with_jitter(age: Duration) -> Duration {
 mod tests {
     use super::*;
     use axum::Router;
-    use tokio::io::{AsyncWriteExt, duplex};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+    use tokio::task::JoinHandle;
     use tokio::time::Instant;
 
     /// Serves one peer that has sent `bytes` and keeps its end open.
@@ -283,8 +311,61 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_has_begun_is_kept() {
         let life = Life::default();
-        let bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
-        assert!(timeout(2 * PREFACE_WITHIN, serve(bytes, &life)).await.is_err());
+        assert!(timeout(2 * PREFACE_WITHIN, serve(HELLO, &life)).await.is_err());
+    }
+
+    /// The bytes with which a client begins: preface and empty settings.
+    const HELLO: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    const PING_FRAME: u8 = 6;
+    const GOAWAY_FRAME: u8 = 7;
+
+    /// The type and flags of the next frame.
+    async fn next_frame(peer: &mut DuplexStream) -> io::Result<(u8, u8)> {
+        let mut head = [0; 9];
+        peer.read_exact(&mut head).await?;
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+        let mut payload = vec![0; length.try_into().unwrap()];
+        peer.read_exact(&mut payload).await?;
+        Ok((head[3], head[4]))
+    }
+
+    /// A peer that has begun, and the task that serves it.
+    async fn begun(max_age: Option<MaxAge>, router: Router) -> (DuplexStream, JoinHandle<()>) {
+        let (mut peer, ours) = duplex(1 << 16);
+        peer.write_all(HELLO).await.unwrap();
+        let connections = Connections::grpc(max_age, Life::default());
+        (peer, tokio::spawn(async move { connections.run(ours, router).await }))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_may_ping_as_often_as_it_likes() {
+        let (mut peer, _served) = begun(None, Router::new()).await;
+        for n in 0..1000_u64 {
+            peer.write_all(b"\0\0\x08\x06\0\0\0\0\0").await.unwrap();
+            peer.write_all(&n.to_be_bytes()).await.unwrap();
+            loop {
+                let (kind, flags) = next_frame(&mut peer).await.unwrap();
+                assert_ne!(kind, GOAWAY_FRAME);
+                if (kind, flags) == (PING_FRAME, 1) {
+                    break;
+                }
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_is_asked_to_go_at_its_age_and_cut_off_after_the_grace() {
+        let max_age = MaxAge { age: Duration::from_secs(30), grace: Duration::from_secs(5) };
+        let forever = Router::new().fallback(std::future::pending::<()>);
+        let started = Instant::now();
+        let (mut peer, served) = begun(Some(max_age), forever).await;
+        // A call that never ends: POST http /.
+        peer.write_all(b"\0\0\x03\x01\x05\0\0\0\x01\x83\x86\x84").await.unwrap();
+        while next_frame(&mut peer).await.unwrap().0 != GOAWAY_FRAME {}
+        let asked = started.elapsed();
+        assert!((27..=33).contains(&asked.as_secs()), "{asked:?}");
+        served.await.unwrap();
+        assert_eq!(started.elapsed().as_secs(), (asked + max_age.grace).as_secs());
     }
 
     #[test]

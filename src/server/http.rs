@@ -4,7 +4,7 @@ use super::health::Health;
 use crate::envoy::{self, RateLimit};
 use crate::limiter::Limiter;
 use crate::store::Store;
-use crate::telemetry::{CONTENT_TYPE, Metrics, StoreFacts};
+use crate::telemetry::{CONTENT_TYPE, LimiterFacts, Metrics, StoreFacts};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{DefaultBodyLimit, FromRequest, Request, State};
@@ -70,6 +70,12 @@ impl Scrapes {
     }
 
     fn render(&self) -> String {
+        let hottest = self.limiter.hottest(1);
+        self.metrics.limiter_observed(LimiterFacts {
+            in_shadow: self.limiter.is_in_shadow(),
+            hottest_bucket: hottest.buckets.first().map_or(0.0, |(_, share)| *share),
+            hottest_slot: hottest.slots.first().map_or(0.0, |(_, share)| *share),
+        });
         if let Store::Memory(memory) = self.limiter.store() {
             self.metrics.store_observed(StoreFacts {
                 live_buckets: u64::try_from(memory.live_buckets()).unwrap_or(u64::MAX),

@@ -11,16 +11,20 @@ mod grpc;
 mod health;
 mod http;
 mod reload;
+mod shadow;
+mod slow_reader;
 mod source;
 mod stop;
 mod store;
+mod tls;
 
 pub use bind::BindError;
 pub use entries::{Entries, NoEntries};
+pub use tls::TlsError;
 
 use crate::clock::{Clock, SystemClock};
 use crate::envoy::{self, InvalidHeaderName, LimitHeaders, RateLimit, xds};
-use crate::limiter::{self, Limiter, Share, StandIn, StandInOptions};
+use crate::limiter::{self, DenialLog, Limiter, Share, StandIn, StandInOptions};
 use crate::rules::{Defaults, FailureMode};
 use crate::settings::{
     Answers, Backend, DefaultAlgorithm, DefaultFailureMode, Listen, OutageSettings, Policies,
@@ -42,6 +46,7 @@ use std::io;
 use std::sync::Arc;
 use stop::Signals;
 use store::{Readiness, StoreLife};
+use tls::Tls;
 
 /// Why the server did not start, or ended before its time.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +54,9 @@ pub enum Error {
     /// A port or socket cannot be had.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// TLS files are faulty.
+    #[error("the settings are faulty\n  {0}")]
+    Tls(#[from] TlsError),
     /// A header has a name that none can have.
     #[error(transparent)]
     Header(#[from] InvalidHeaderName),
@@ -84,15 +92,21 @@ pub async fn serve(settings: Settings, log: LevelSwitch) -> Result<(), Error> {
     let grpc = Services::new(Arc::clone(&parts.rate_limit), health_service)?;
 
     let life = Life::default();
+    let tls = match &settings.grpc_tls {
+        Some(files) => Some(Tls::start(files, tls::HTTP2, &parts.metrics, &life).await?),
+        None => None,
+    };
     let source = Source::open(&settings.policies, &parts.metrics, &life).await?;
     let mut reload = parts.reload(&settings.policies);
-    announce::listeners(&listeners, &settings.listen);
+    announce::listeners(&listeners, &settings);
+    settings.traces.as_ref().inspect(|traces| announce::traces(traces));
     if let Some(push) = &settings.push {
         announce::push(push);
         let push = Push::new(push, Arc::clone(&parts.metrics));
         store_life.run(|stop| push.run(stop));
     }
     announce::store(&settings.store, settings.answers.stop_when_over_limit);
+    announce::modes(&settings);
     match &source {
         Source::Files(_) => reload.load().await,
         Source::Xds(_) if settings.policies.ready_once == ReadyOnce::Started => {
@@ -100,10 +114,10 @@ pub async fn serve(settings: Settings, log: LevelSwitch) -> Result<(), Error> {
         }
         Source::Xds(_) => {}
     }
-    announce::example(&listeners, &parts.limiter);
+    announce::example(&listeners, &parts.limiter, tls.is_some());
     store_life.watch(Readiness::new(&parts.limiter, &parts.health, &settings.store));
 
-    parts.serve(listeners, grpc, &settings, &life);
+    parts.serve(listeners, (grpc, tls), &settings, &life);
     let (reload_asked, signals) = signals.split();
     let (stop, run) = (life.stop.clone(), reload.run(source, reload_asked));
     life.tasks.spawn(async move { stop.run_until_cancelled(run).await });
@@ -134,7 +148,9 @@ impl Parts {
         let metrics = Metrics::new(settings.metric_max_series);
         let store = store_life.open(&settings.store, &clock, &metrics)?;
         let options = limiter_options(&settings.answers);
-        let limiter = Limiter::new(store, Arc::clone(&metrics), options);
+        let denial_log = DenialLog::new(settings.log.denied_per_second);
+        let limiter =
+            Limiter::new(store, Arc::clone(&metrics), options).with_denial_log(denial_log);
         let limiter = Arc::new(match settings.store.backend {
             Backend::Memory => limiter,
             Backend::Redis(_) => limiter.with_stand_in(stand_in(&settings.store, &clock)),
@@ -142,7 +158,6 @@ impl Parts {
         let options = envoy_options(&settings.answers)?;
         let mut rate_limit = RateLimit::new(Arc::clone(&limiter), Arc::clone(&metrics), options);
         if let Some(traces) = settings.traces.clone() {
-            announce::traces(&traces);
             let dropped = metrics.dropped_spans.clone();
             let (tracer, exporter) = Tracer::new(traces, Arc::clone(&clock), dropped)?;
             store_life.run(|stop| exporter.run(stop));
@@ -163,7 +178,13 @@ impl Parts {
         }
     }
 
-    fn serve(&self, listeners: Listeners, grpc: Services, settings: &Settings, life: &Life) {
+    fn serve(
+        &self,
+        listeners: Listeners,
+        (grpc, tls): (Services, Option<Tls>),
+        settings: &Settings,
+        life: &Life,
+    ) {
         let Settings { listen, answers, .. } = settings;
         let scrapes = Scrapes::new(Arc::clone(&self.metrics), Arc::clone(&self.limiter));
         let http = Http {
@@ -171,9 +192,10 @@ impl Parts {
             health: Arc::clone(&self.health),
             scrapes: scrapes.clone(),
         };
-        let admin = Admin { limiter: Arc::clone(&self.limiter), log: self.log.clone() };
+        let admin =
+            Admin { limiter: Arc::clone(&self.limiter), log: self.log.clone(), life: life.clone() };
         let over_http = || Connections::http(life.clone());
-        Connections::grpc(max_age(listen), life.clone()).serve(listeners.grpc, grpc);
+        Connections::grpc(max_age(listen), life.clone()).over(tls).serve(listeners.grpc, grpc);
         over_http().serve(listeners.http, http.router(answers.json));
         over_http().serve(listeners.admin, admin.router());
         if let Some(listener) = listeners.prometheus {

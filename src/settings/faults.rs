@@ -26,15 +26,18 @@ impl Faults {
         text: &str,
         read: impl FnOnce(&str) -> Result<T, &'static str>,
     ) -> Option<T> {
+        read(text).map_err(|expected| self.add(variable, unreadable(text, expected))).ok()
+    }
+
+    /// The same for a variable that has no flag.
+    pub(super) fn read_variable<T>(
+        &mut self,
+        variable: &str,
+        text: &str,
+        read: impl FnOnce(&str) -> Result<T, &'static str>,
+    ) -> Option<T> {
         read(text)
-            .map_err(|expected| {
-                let found = if text.is_empty() {
-                    "set, but empty".to_owned()
-                } else {
-                    format!("found `{}`", text.escape_debug())
-                };
-                self.add(variable, format!("{found}, expected {expected}"));
-            })
+            .map_err(|expected| self.add_of_variable(variable, unreadable(text, expected)))
             .ok()
     }
 
@@ -62,5 +65,18 @@ impl fmt::Display for Faults {
 
 /// How a setting is named to people: `GRPC_PORT/--grpc-port`.
 pub fn name(variable: &str) -> String {
-    format!("{variable}/--{}", variable.to_lowercase().replace('_', "-"))
+    format!("{variable}/--{}", flag(variable))
+}
+
+/// A variable's flag, without the dashes before it.
+pub(super) fn flag(variable: &str) -> String {
+    variable.to_lowercase().replace('_', "-")
+}
+
+fn unreadable(text: &str, expected: &str) -> String {
+    if text.is_empty() {
+        format!("set, but empty, expected {expected}")
+    } else {
+        format!("found `{}`, expected {expected}", text.escape_debug())
+    }
 }

@@ -1,7 +1,7 @@
 //! Where the server listens.
 
 use super::BOOL;
-use super::faults::Faults;
+use super::faults::{Faults, name};
 use super::words;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub(super) struct RawListen {
     /// Address of the admin port, which asks nobody for a password
     #[arg(long, env = "DEBUG_HOST", value_name = "ADDRESS", default_value = "127.0.0.1")]
     debug_host: String,
-    /// Admin port: /rlconfig, /bucket, /log-level
+    /// Admin port: /rlconfig, /bucket, /hot-keys, /log-level, /shadow
     #[arg(long, env = "DEBUG_PORT", value_name = "PORT", default_value = "6070")]
     debug_port: String,
     /// Serve metrics on a port of their own, too; implied by `PROMETHEUS_ADDR`
@@ -74,9 +74,11 @@ pub struct Listen {
     pub prometheus_path: String,
 }
 
-/// A TCP address and the setting that asks for it.
+/// A TCP address and the settings that ask for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
+    /// Variable of its host.
+    pub host_variable: &'static str,
     /// Variable of its port.
     pub variable: &'static str,
     /// A name or an address; `None`: every one, IPv4 and IPv6.
@@ -95,16 +97,18 @@ impl RawListen {
         let path = faults.read("PROMETHEUS_PATH", path, words::url_path);
         let (age, grace) = self.ages(faults);
         let debug_host = if self.debug_host.is_empty() { "127.0.0.1" } else { &self.debug_host };
-        Some(Listen {
-            http: Address::new("PORT", &self.host, http?),
-            grpc: Address::new("GRPC_PORT", &self.grpc_host, grpc?),
+        let listen = Listen {
+            http: Address::new("HOST", "PORT", &self.host, http?),
+            grpc: Address::new("GRPC_HOST", "GRPC_PORT", &self.grpc_host, grpc?),
             grpc_uds: (!self.grpc_uds.is_empty()).then(|| self.grpc_uds.clone().into()),
             grpc_max_connection_age: age.map(|age| (!age.is_zero()).then_some(age))?,
             grpc_max_connection_age_grace: grace?,
-            admin: Address::new("DEBUG_PORT", debug_host, admin?),
+            admin: Address::new("DEBUG_HOST", "DEBUG_PORT", debug_host, admin?),
             prometheus,
             prometheus_path: path?,
-        })
+        };
+        listen.refuse_clashes(faults);
+        Some(listen)
     }
 
     fn ages(&self, faults: &mut Faults) -> (Option<Duration>, Option<Duration>) {
@@ -126,12 +130,40 @@ impl RawListen {
     }
 }
 
+impl Listen {
+    /// Two listeners of one address, which the system would only call in use.
+    fn refuse_clashes(&self, faults: &mut Faults) {
+        let grpc = Some(&self.grpc).filter(|_| self.grpc_uds.is_none());
+        let all = [Some(&self.http), grpc, Some(&self.admin), self.prometheus.as_ref()];
+        let all: Vec<&Address> = all.into_iter().flatten().collect();
+        for (at, one) in all.iter().enumerate() {
+            let before = all.get(..at).unwrap_or_default();
+            if let Some(other) = before.iter().find(|other| one.clashes_with(other)) {
+                let (port, other) = (one.port, name(other.variable));
+                faults.add(
+                    one.variable,
+                    format!("found {port}, which is {other}, too; expected another port"),
+                );
+            }
+        }
+    }
+}
+
 impl Address {
     /// Brackets around an IPv6 address are allowed; no host means every address.
-    fn new(variable: &'static str, host: &str, port: u16) -> Self {
+    fn new(host_variable: &'static str, variable: &'static str, host: &str, port: u16) -> Self {
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let host = Some(bare.to_owned()).filter(|host| !host.is_empty());
-        Self { variable, host, port }
+        Self { host_variable, variable, host, port }
+    }
+
+    fn clashes_with(&self, other: &Self) -> bool {
+        let same_host = self.host == other.host || self.is_every_host() || other.is_every_host();
+        self.port != 0 && self.port == other.port && same_host
+    }
+
+    fn is_every_host(&self) -> bool {
+        self.host.as_deref().is_none_or(|host| ["0.0.0.0", "::"].contains(&host))
     }
 }
 
@@ -142,5 +174,5 @@ fn address(text: &str) -> words::Read<Address> {
     if host.contains(':') && !host.starts_with('[') {
         return Err(EXPECTED);
     }
-    Ok(Address::new("PROMETHEUS_ADDR", host, port))
+    Ok(Address::new("PROMETHEUS_ADDR", "PROMETHEUS_ADDR", host, port))
 }

@@ -1,11 +1,12 @@
 //! What the log says and how.
 
 use super::faults::Faults;
-use super::words::Read;
+use super::words::{self, Read};
 
 /// The log as it is asked for.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Log")]
+#[expect(clippy::struct_field_names, reason = "they are the names of the flags")]
 pub(super) struct RawLog {
     /// Least level of the lines: trace, debug, info, warn, error
     #[arg(long, env = "LOG_LEVEL", value_name = "LEVEL", default_value = "info")]
@@ -13,6 +14,9 @@ pub(super) struct RawLog {
     /// Shape of the lines: text or json
     #[arg(long, env = "LOG_FORMAT", value_name = "FORMAT", default_value = "text")]
     log_format: String,
+    /// Most refused requests a second that are logged, with their rule and nothing of the request; 0: none
+    #[arg(long, env = "LOG_DENIED_PER_SECOND", value_name = "NUMBER", default_value = "0")]
+    log_denied_per_second: String,
 }
 
 /// What the log says and how.
@@ -22,6 +26,8 @@ pub struct Log {
     pub level: LogLevel,
     /// Shape of the lines.
     pub format: LogFormat,
+    /// Most refusals a second that are logged.
+    pub denied_per_second: u32,
 }
 
 /// Level of a log line, from the most to the least talkative.
@@ -52,7 +58,10 @@ impl RawLog {
     pub(super) fn read(self, faults: &mut Faults) -> Option<Log> {
         let level = faults.read("LOG_LEVEL", &self.log_level, LogLevel::read);
         let format = faults.read("LOG_FORMAT", &self.log_format, format);
-        Some(Log { level: level?, format: format? })
+        let denied = &self.log_denied_per_second;
+        let denied = faults.read("LOG_DENIED_PER_SECOND", denied, words::count);
+        let denied_per_second = denied?.try_into().unwrap_or(u32::MAX);
+        Some(Log { level: level?, format: format?, denied_per_second })
     }
 }
 

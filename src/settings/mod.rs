@@ -1,42 +1,52 @@
 //! Every process setting, from flags and environment, read once.
 
 mod answers;
+mod effective;
 mod faults;
+mod ignored;
 mod listen;
 mod log;
 mod outage;
 mod policies;
 mod push;
+mod reach;
 mod redis_url;
+mod secret;
 pub mod servers;
 mod shared;
 mod stop;
 mod store;
+mod tls;
 mod traces;
-mod unbuilt;
 mod words;
 mod xds;
 
 pub use answers::{Answers, LimitHeaderNames};
+pub use effective::{Effective, Origin, effective};
 pub use faults::{Faults, name};
 pub use listen::{Address, Listen};
 pub use log::{Log, LogFormat, LogLevel};
 pub use outage::OutageSettings;
-pub use policies::{DefaultAlgorithm, DefaultFailureMode, Policies, ReadyOnce};
+pub use policies::{DefaultAlgorithm, DefaultFailureMode, Policies, RawReading, ReadyOnce};
 pub use push::{Dialect, PushSettings, Transport};
 pub use stop::Stop;
 pub use store::{Backend, StoreSettings};
+pub use tls::{TlsFile, TlsSettings};
 pub use traces::{TraceProtocol, TraceSettings};
 pub use xds::{XdsRetry, XdsSettings, XdsTls};
 
 use clap::ArgMatches;
 use policies::PathsSet;
+use std::time::Duration;
 
 /// What the environment holds under a name.
 pub type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
 /// Value name of switches: `--flag` and `--flag=BOOL` are both understood.
 const BOOL: &str = "BOOL";
+
+/// What is shown in place of a secret.
+const SECRET: &str = "*****";
 
 /// Every setting, as text. Flags win over the environment.
 #[derive(Clone, Debug, clap::Args)]
@@ -47,6 +57,8 @@ pub struct RawSettings {
     xds: xds::RawXds,
     #[command(flatten)]
     listen: listen::RawListen,
+    #[command(flatten)]
+    tls: tls::RawTls,
     #[command(flatten)]
     store: store::RawStore,
     #[command(flatten)]
@@ -70,6 +82,8 @@ pub struct Settings {
     pub policies: Policies,
     /// Where the server listens.
     pub listen: Listen,
+    /// How the gRPC port speaks TLS, if it does.
+    pub grpc_tls: Option<TlsSettings>,
     /// Where buckets live.
     pub store: StoreSettings,
     /// How requests are decided and answered.
@@ -84,6 +98,8 @@ pub struct Settings {
     pub log: Log,
     /// How the process ends.
     pub stop: Stop,
+    /// What is set and has no effect, each with its variable.
+    pub warnings: Vec<String>,
 }
 
 #[derive(Clone, Debug, clap::Args)]
@@ -115,10 +131,13 @@ impl RawSettings {
         environment: &Environment<'_>,
         faults: &mut Faults,
     ) -> Option<Settings> {
-        unbuilt::refuse(environment, faults);
+        let mut warnings = ignored::read(environment, faults);
+        warnings.extend(push::unasked(environment));
         let xds = self.xds.read(faults);
         let policies = self.policies.read(PathsSet::of(matches), xds, faults);
         let listen = self.listen.read(faults);
+        let (grpc_tls, in_vain) = self.tls.read(faults);
+        warnings.extend(in_vain);
         let store = self.store.read(matches, environment, faults);
         let answers = self.answers.read(faults);
         let max_series = &self.metrics.metric_max_series;
@@ -130,6 +149,7 @@ impl RawSettings {
         Some(Settings {
             policies: policies?,
             listen: listen?,
+            grpc_tls,
             store: store?,
             answers: answers?,
             metric_max_series: metric_max_series?,
@@ -137,8 +157,14 @@ impl RawSettings {
             traces,
             log: log?,
             stop: stop?,
+            warnings,
         })
     }
+}
+
+/// Reads a length of time as settings do: `10s`, `1h30m`.
+pub fn read_duration(text: &str) -> Result<Duration, &'static str> {
+    words::duration(text)
 }
 
 /// Lets every switch stand without a value.

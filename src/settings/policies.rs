@@ -35,11 +35,25 @@ pub(super) struct RawPolicies {
     /// Third part of that path
     #[arg(long, env = "RUNTIME_APPDIRECTORY", value_name = "FOLDER", default_value = "config")]
     runtime_appdirectory: String,
+    #[command(flatten)]
+    reading: RawReading,
+    /// Say ready although no policy is found, or before an xDS server has sent any
+    #[arg(long, env = "FORCE_START_WITHOUT_INITIAL_CONFIG", value_name = BOOL, default_value = "false")]
+    force_start_without_initial_config: String,
+    /// Say ready only once a policy is loaded, in spite of `FORCE_START_WITHOUT_INITIAL_CONFIG`
+    #[arg(long, env = "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED", value_name = BOOL, default_value = "false")]
+    healthy_with_at_least_one_config_loaded: String,
+}
+
+/// How policies are read, as it is asked for: all of it that `check` has to know.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Policies")]
+pub struct RawReading {
     /// Skip files and folders whose names begin with a dot (`..` always is)
     #[arg(long, env = "RUNTIME_IGNOREDOTFILES", value_name = BOOL, default_value = "false")]
     runtime_ignoredotfiles: String,
     /// Allow one domain in several files
-    #[arg(long, env = "MERGE_DOMAIN_CONFIG", value_name = BOOL, default_value = "false")]
+    #[arg(long, alias = "merge-domains", env = "MERGE_DOMAIN_CONFIG", value_name = BOOL, default_value = "false")]
     merge_domain_config: String,
     /// Algorithm of rules that name none: `fixed_window`, `sliding_window_counter` or `token_bucket`
     #[arg(
@@ -52,12 +66,6 @@ pub(super) struct RawPolicies {
     /// Answer of rules that name none when the store cannot decide: `open`, `closed`, `local` or `error`
     #[arg(long, env = "DEFAULT_FAILURE_MODE", value_name = "MODE", default_value = "local")]
     default_failure_mode: String,
-    /// Say ready although no policy is found, or before an xDS server has sent any
-    #[arg(long, env = "FORCE_START_WITHOUT_INITIAL_CONFIG", value_name = BOOL, default_value = "false")]
-    force_start_without_initial_config: String,
-    /// Say ready only once a policy is loaded, in spite of `FORCE_START_WITHOUT_INITIAL_CONFIG`
-    #[arg(long, env = "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED", value_name = BOOL, default_value = "false")]
-    healthy_with_at_least_one_config_loaded: String,
 }
 
 /// Where policies are, and what holds for all of them.
@@ -152,27 +160,49 @@ impl PathsSet {
     }
 }
 
+impl RawReading {
+    /// Everything but where policies are.
+    fn read(&self, faults: &mut Faults) -> Option<Policies> {
+        let ignore_dot_files =
+            faults.read("RUNTIME_IGNOREDOTFILES", &self.runtime_ignoredotfiles, words::boolean);
+        let merge = faults.read("MERGE_DOMAIN_CONFIG", &self.merge_domain_config, words::boolean);
+        let algorithm = faults.read("DEFAULT_ALGORITHM", &self.default_algorithm, algorithm);
+        let failure = faults.read("DEFAULT_FAILURE_MODE", &self.default_failure_mode, failure_mode);
+        Some(Policies {
+            ignore_dot_files: ignore_dot_files?,
+            merge_domains: merge?,
+            default_algorithm: algorithm?,
+            default_failure_mode: failure?,
+            ..Policies::default()
+        })
+    }
+}
+
+impl Policies {
+    /// Policies at these paths.
+    pub fn at(paths: Vec<PathBuf>, reading: &RawReading) -> Result<Self, Faults> {
+        let mut faults = Faults::default();
+        let policies = reading.read(&mut faults);
+        let policies = policies.map(|policies| Self { paths, ..policies });
+        policies.filter(|_| faults.is_empty()).ok_or(faults)
+    }
+}
+
 impl RawPolicies {
+    /// `xds` is the server that they come from, if they do not come from files.
     pub(super) fn read(
         self,
         set: PathsSet,
         xds: Option<XdsSettings>,
         faults: &mut Faults,
     ) -> Option<Policies> {
-        let ignore_dot_files =
-            faults.read("RUNTIME_IGNOREDOTFILES", &self.runtime_ignoredotfiles, words::boolean);
-        let merge = faults.read("MERGE_DOMAIN_CONFIG", &self.merge_domain_config, words::boolean);
-        let algorithm = faults.read("DEFAULT_ALGORITHM", &self.default_algorithm, algorithm);
-        let failure = faults.read("DEFAULT_FAILURE_MODE", &self.default_failure_mode, failure_mode);
+        let reading = self.reading.read(faults);
         let needs = self.needs(faults);
         Some(Policies {
             ready_once: needs?.of_readiness(xds.is_some()),
             xds,
             paths: self.paths(set),
-            ignore_dot_files: ignore_dot_files?,
-            merge_domains: merge?,
-            default_algorithm: algorithm?,
-            default_failure_mode: failure?,
+            ..reading?
         })
     }
 

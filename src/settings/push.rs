@@ -111,6 +111,17 @@ impl RawPush {
     }
 }
 
+/// What to say to whoever counts on what envoyproxy/ratelimit does by default.
+pub(super) fn unasked(environment: &Environment<'_>) -> Option<String> {
+    let asks = ["USE_STATSD", "USE_DOG_STATSD", "DISABLE_STATS"];
+    let unasked = asks.iter().all(|name| environment(name).is_none());
+    environment("STATSD_HOST").filter(|_| unasked).map(|_| {
+        "STATSD_HOST is set, but nothing is pushed unless USE_STATSD asks for it (in \
+         envoyproxy/ratelimit it is on by default); /metrics can be scraped"
+            .to_owned()
+    })
+}
+
 fn dialect(statsd: bool, dog: bool, faults: &mut Faults) -> Option<Dialect> {
     if statsd && dog {
         let text = "found `true`, and `true` for USE_STATSD: expected one of them";

@@ -1,5 +1,6 @@
 //! What `REDIS_URL` says: where Redis is, and perhaps who we are.
 
+use super::SECRET;
 use super::servers::{Address, Credentials, Topology};
 use super::words::Read;
 
@@ -47,7 +48,8 @@ pub(super) fn masked(text: &str) -> String {
     match text.rfind('@').filter(|end| *end >= start) {
         Some(end) => {
             let (before, after) = (text.get(..start), text.get(end..));
-            format!("{}*****{}", before.unwrap_or_default(), after.unwrap_or_default())
+            let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
+            format!("{before}{SECRET}{after}")
         }
         None => text.to_owned(),
     }

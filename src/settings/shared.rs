@@ -1,50 +1,17 @@
-//! How Redis is reached and used.
+//! How Redis is used: by all requests of all servers.
 
 use super::BOOL;
-use super::faults::{Faults, name};
-use super::redis_url::{self, Kind, masked};
-use super::servers::{Credentials, KeySecret, OpTimeout, RedisConfig, RedisServers, TlsFiles};
+use super::faults::Faults;
+use super::reach::{RawServers, path};
+use super::servers::{KeySecret, RedisConfig, RedisServers, TlsFiles};
 use super::words::{self, Read};
-use std::fmt;
-use std::path::PathBuf;
 
 /// Redis as it is asked for.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Redis")]
 pub(super) struct RawShared {
-    /// Where Redis is: `host:port`, `redis://user:password@host:port/database`, `rediss://…`, a unix socket's path; sentinel: `master,host:port,…`; cluster: `host:port,…`
-    #[arg(long, env = "REDIS_URL", value_name = "URL", default_value = "", hide_env_values = true)]
-    redis_url: Secret,
-    /// What is there: single, sentinel or cluster
-    #[arg(long, env = "REDIS_TYPE", value_name = "TYPE", default_value = "single")]
-    redis_type: String,
-    /// How a single server is reached: tcp or unix; if unset, unix for a path
-    #[arg(long, env = "REDIS_SOCKET_TYPE", value_name = "TYPE", default_value = "")]
-    redis_socket_type: String,
-    /// `password` or `user:password`; wins over those in the URL
-    #[arg(
-        long,
-        env = "REDIS_AUTH",
-        value_name = "AUTH",
-        default_value = "",
-        hide_env_values = true
-    )]
-    redis_auth: Secret,
-    /// File that holds the same, wins over it, and is read again when it changes
-    #[arg(long, env = "REDIS_AUTH_FILE", value_name = "PATH", default_value = "")]
-    redis_auth_file: String,
-    /// The same for sentinels, which are never told `REDIS_AUTH`
-    #[arg(
-        long,
-        env = "REDIS_SENTINEL_AUTH",
-        value_name = "AUTH",
-        default_value = "",
-        hide_env_values = true
-    )]
-    redis_sentinel_auth: Secret,
-    /// Speak TLS; implied by `rediss://`
-    #[arg(long, env = "REDIS_TLS", value_name = BOOL, default_value = "false")]
-    redis_tls: String,
+    #[command(flatten)]
+    servers: RawServers<false>,
     /// Authorities in PEM that are trusted besides the system's; this and the next three also for limits per second
     #[arg(long, env = "REDIS_TLS_CACERT", value_name = "PATH", default_value = "")]
     redis_tls_cacert: String,
@@ -57,15 +24,6 @@ pub(super) struct RawShared {
     /// Let a trusted certificate be for another host
     #[arg(long, env = "REDIS_TLS_SKIP_HOSTNAME_VERIFICATION", value_name = BOOL, default_value = "false")]
     redis_tls_skip_hostname_verification: String,
-    /// Connections to each server
-    #[arg(long, env = "REDIS_POOL_SIZE", value_name = "NUMBER", default_value = "10")]
-    redis_pool_size: String,
-    /// How long a first connection may take to be accepted
-    #[arg(long, env = "REDIS_TIMEOUT", value_name = "DURATION", default_value = "10s")]
-    redis_timeout: String,
-    /// How long a decision may take; auto: 3 ms less than the caller waits, at most 100 ms, and 15 ms if it does not say
-    #[arg(long, env = "REDIS_OP_TIMEOUT", value_name = "DURATION", default_value = "auto")]
-    redis_op_timeout: String,
     /// Let requests that wait for a connection share a call
     #[arg(long, env = "REDIS_COALESCE", value_name = BOOL, default_value = "true")]
     redis_coalesce: String,
@@ -99,101 +57,18 @@ pub(super) struct RawShared {
 /// A second Redis.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Redis for limits per second")]
-#[expect(clippy::struct_field_names, reason = "they are the names of the flags")]
 struct RawPerSecond {
     /// Keep descriptors whose limits are all per second in a Redis of their own
     #[arg(long, env = "REDIS_PERSECOND", value_name = BOOL, default_value = "false")]
     redis_persecond: String,
-    /// As `REDIS_URL`
-    #[arg(
-        long,
-        env = "REDIS_PERSECOND_URL",
-        value_name = "URL",
-        default_value = "",
-        hide_env_values = true
-    )]
-    redis_persecond_url: Secret,
-    /// As `REDIS_TYPE`
-    #[arg(long, env = "REDIS_PERSECOND_TYPE", value_name = "TYPE", default_value = "single")]
-    redis_persecond_type: String,
-    /// As `REDIS_SOCKET_TYPE`
-    #[arg(long, env = "REDIS_PERSECOND_SOCKET_TYPE", value_name = "TYPE", default_value = "")]
-    redis_persecond_socket_type: String,
-    /// As `REDIS_AUTH`
-    #[arg(
-        long,
-        env = "REDIS_PERSECOND_AUTH",
-        value_name = "AUTH",
-        default_value = "",
-        hide_env_values = true
-    )]
-    redis_persecond_auth: Secret,
-    /// As `REDIS_AUTH_FILE`
-    #[arg(long, env = "REDIS_PERSECOND_AUTH_FILE", value_name = "PATH", default_value = "")]
-    redis_persecond_auth_file: String,
-    /// As `REDIS_SENTINEL_AUTH`
-    #[arg(
-        long,
-        env = "REDIS_PERSECOND_SENTINEL_AUTH",
-        value_name = "AUTH",
-        default_value = "",
-        hide_env_values = true
-    )]
-    redis_persecond_sentinel_auth: Secret,
-    /// As `REDIS_TLS`
-    #[arg(long, env = "REDIS_PERSECOND_TLS", value_name = BOOL, default_value = "false")]
-    redis_persecond_tls: String,
-    /// As `REDIS_POOL_SIZE`
-    #[arg(long, env = "REDIS_PERSECOND_POOL_SIZE", value_name = "NUMBER", default_value = "10")]
-    redis_persecond_pool_size: String,
-    /// As `REDIS_TIMEOUT`
-    #[arg(long, env = "REDIS_PERSECOND_TIMEOUT", value_name = "DURATION", default_value = "10s")]
-    redis_persecond_timeout: String,
-    /// As `REDIS_OP_TIMEOUT`
-    #[arg(
-        long,
-        env = "REDIS_PERSECOND_OP_TIMEOUT",
-        value_name = "DURATION",
-        default_value = "auto"
-    )]
-    redis_persecond_op_timeout: String,
-}
-
-/// Text that is never shown.
-#[derive(Clone)]
-pub(super) struct Secret(pub(super) String);
-
-/// The settings of one Redis, as text.
-struct Words<'a> {
-    variables: &'static str,
-    url: &'a str,
-    kind: &'a str,
-    socket: &'a str,
-    auth: &'a str,
-    auth_file: &'a str,
-    sentinel_auth: &'a str,
-    tls: &'a str,
-    pool_size: &'a str,
-    timeout: &'a str,
-    op_timeout: &'a str,
-}
-
-impl From<String> for Secret {
-    fn from(text: String) -> Self {
-        Self(text)
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(..)")
-    }
+    #[command(flatten)]
+    servers: RawServers<true>,
 }
 
 impl RawShared {
     /// Whether it says where Redis is.
     pub(super) fn has_url(&self) -> bool {
-        !self.redis_url.0.is_empty()
+        self.servers.has_url()
     }
 
     /// Whether readiness follows connections.
@@ -202,9 +77,10 @@ impl RawShared {
         faults.read("REDIS_HEALTH_CHECK_ACTIVE_CONNECTION", text, words::boolean)
     }
 
+    /// None also if it does not say where Redis is, which may be no fault.
     pub(super) fn read(&self, faults: &mut Faults) -> Option<RedisConfig> {
         let tls = self.tls(faults);
-        let servers = self.words().read(tls.as_ref(), faults);
+        let servers = self.servers.read(tls.as_ref(), faults);
         let per_second = self.per_second.read(tls.as_ref(), faults);
         let coalesce = faults.read("REDIS_COALESCE", &self.redis_coalesce, words::boolean);
         let max = faults.read("MAX_IN_FLIGHT", &self.max_in_flight, words::positive);
@@ -221,22 +97,6 @@ impl RawShared {
             key_secret: secret,
             expiry_jitter: jitter?,
         })
-    }
-
-    fn words(&self) -> Words<'_> {
-        Words {
-            variables: "REDIS",
-            url: &self.redis_url.0,
-            kind: &self.redis_type,
-            socket: &self.redis_socket_type,
-            auth: &self.redis_auth.0,
-            auth_file: &self.redis_auth_file,
-            sentinel_auth: &self.redis_sentinel_auth.0,
-            tls: &self.redis_tls,
-            pool_size: &self.redis_pool_size,
-            timeout: &self.redis_timeout,
-            op_timeout: &self.redis_op_timeout,
-        }
     }
 
     fn tls(&self, faults: &mut Faults) -> Option<TlsFiles> {
@@ -275,93 +135,14 @@ impl RawPerSecond {
     /// The second Redis, if it is wanted and there is no fault.
     fn read(&self, tls: Option<&TlsFiles>, faults: &mut Faults) -> Option<RedisServers> {
         let wanted = faults.read("REDIS_PERSECOND", &self.redis_persecond, words::boolean)?;
-        if wanted { self.words().read(tls, faults) } else { None }
-    }
-
-    fn words(&self) -> Words<'_> {
-        Words {
-            variables: "REDIS_PERSECOND",
-            url: &self.redis_persecond_url.0,
-            kind: &self.redis_persecond_type,
-            socket: &self.redis_persecond_socket_type,
-            auth: &self.redis_persecond_auth.0,
-            auth_file: &self.redis_persecond_auth_file,
-            sentinel_auth: &self.redis_persecond_sentinel_auth.0,
-            tls: &self.redis_persecond_tls,
-            pool_size: &self.redis_persecond_pool_size,
-            timeout: &self.redis_persecond_timeout,
-            op_timeout: &self.redis_persecond_op_timeout,
-        }
-    }
-}
-
-impl Words<'_> {
-    fn read(&self, files: Option<&TlsFiles>, faults: &mut Faults) -> Option<RedisServers> {
-        let place = self.place(faults);
-        let tls = faults.read(&self.variable("TLS"), self.tls, words::boolean);
-        let pool = faults.read(&self.variable("POOL_SIZE"), self.pool_size, words::positive);
-        let timeout =
-            faults.read(&self.variable("TIMEOUT"), self.timeout, words::positive_duration);
-        let op = faults.read(&self.variable("OP_TIMEOUT"), self.op_timeout, op_timeout);
-        let place = place?;
-        Some(RedisServers {
-            variables: self.variables,
-            topology: place.topology,
-            database: place.database,
-            auth: Credentials::parse(self.auth).or(place.auth),
-            auth_file: path(self.auth_file),
-            sentinel_auth: Credentials::parse(self.sentinel_auth),
-            tls: if tls? || place.encrypted { Some(files?.clone()) } else { None },
-            pool_size: pool?,
-            connect_timeout: timeout?,
-            op_timeout: op?,
-        })
-    }
-
-    /// What the URL says; its text may hold a password, which no fault shows.
-    fn place(&self, faults: &mut Faults) -> Option<redis_url::Place> {
-        let kind = faults.read(&self.variable("TYPE"), self.kind, kind);
-        let unix = faults.read(&self.variable("SOCKET_TYPE"), self.socket, is_unix);
-        let (kind, unix) = (kind?, unix?);
-        if self.url.is_empty() {
-            let switch = name(self.variables);
-            faults.add(&self.variable("URL"), format!("unset, and {switch} needs it"));
+        if !wanted {
+            self.servers.how(faults);
             return None;
         }
-        let place = redis_url::read(self.url, kind, unix);
-        let found = masked(self.url);
-        place
-            .map_err(|expected| {
-                let text = format!("found `{}`, expected {expected}", found.escape_debug());
-                faults.add(&self.variable("URL"), text);
-            })
-            .ok()
-    }
-
-    fn variable(&self, name: &str) -> String {
-        format!("{}_{name}", self.variables)
-    }
-}
-
-fn path(text: &str) -> Option<PathBuf> {
-    (!text.is_empty()).then(|| text.into())
-}
-
-fn kind(text: &str) -> Read<Kind> {
-    match text.to_ascii_lowercase().as_str() {
-        "" | "single" => Ok(Kind::Single),
-        "sentinel" => Ok(Kind::Sentinel),
-        "cluster" => Ok(Kind::Cluster),
-        _ => Err("`single`, `sentinel` or `cluster`"),
-    }
-}
-
-fn is_unix(text: &str) -> Read<Option<bool>> {
-    match text.to_ascii_lowercase().as_str() {
-        "" => Ok(None),
-        "tcp" => Ok(Some(false)),
-        "unix" => Ok(Some(true)),
-        _ => Err("`tcp` or `unix`"),
+        if !self.servers.has_url() {
+            RawServers::<true>::miss_url(faults);
+        }
+        self.servers.read(tls, faults)
     }
 }
 
@@ -378,13 +159,5 @@ fn prefix(text: &str) -> Read<Box<str>> {
         Err("no brace, which would choose the hash slot")
     } else {
         Ok(text.into())
-    }
-}
-
-fn op_timeout(text: &str) -> Read<OpTimeout> {
-    const EXPECTED: &str = "`auto` or a duration such as `50ms`";
-    match text {
-        "" | "auto" => Ok(OpTimeout::Auto),
-        text => words::positive_duration(text).map(OpTimeout::Fixed).map_err(|_| EXPECTED),
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Environment;
 use super::faults::Faults;
+use super::ignored::IGNORED;
 use super::outage::{OutageSettings, RawOutage};
 use super::servers::RedisConfig;
 use super::shared::RawShared;
@@ -55,27 +56,6 @@ pub enum Backend {
     Redis(Box<RedisConfig>),
 }
 
-/// Settings of envoyproxy/ratelimit that have no effect here: how it batches and retries.
-const WITHOUT_EFFECT: [&str; 10] = [
-    "REDIS_PIPELINE_WINDOW",
-    "REDIS_PIPELINE_LIMIT",
-    "REDIS_CLUSTER_PIPELINE_PARALLELISM",
-    "REDIS_STARTUP_INITIAL_INTERVAL",
-    "REDIS_STARTUP_MAX_INTERVAL",
-    "REDIS_STARTUP_MAX_ELAPSED_TIME",
-    "REDIS_PERSECOND_PIPELINE_WINDOW",
-    "REDIS_PERSECOND_PIPELINE_LIMIT",
-    "REDIS_PERSECOND_CLUSTER_PIPELINE_PARALLELISM",
-    "REDIS_PERSECOND_STARTUP_MAX_ELAPSED_TIME",
-];
-
-/// What to do when no connection is free; here they are shared.
-const ON_EMPTY: [&str; 2] =
-    ["REDIS_POOL_ON_EMPTY_BEHAVIOR", "REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR"];
-
-/// What envoyproxy/ratelimit calls the room for its last refusals.
-const LOCAL_CACHE: &str = "LOCAL_CACHE_SIZE_IN_BYTES";
-
 impl RawStore {
     pub(super) fn read(
         self,
@@ -88,7 +68,7 @@ impl RawStore {
         let outage = self.outage.read(faults);
         let follows_connections = self.redis.follows_connections(faults);
         let trace = trace(matches, environment);
-        let backend = self.backend(trace.as_deref(), environment, faults);
+        let backend = self.backend(trace.as_deref(), faults);
         let warnings = self.warnings(backend.as_ref(), environment);
         Some(StoreSettings {
             backend: backend?,
@@ -101,14 +81,13 @@ impl RawStore {
     }
 
     /// `trace` is a setting that asks for Redis.
-    fn backend(
-        &self,
-        trace: Option<&str>,
-        environment: &Environment<'_>,
-        faults: &mut Faults,
-    ) -> Option<Backend> {
+    fn backend(&self, trace: Option<&str>, faults: &mut Faults) -> Option<Backend> {
         let trace = match (self.backend_type.as_str(), trace) {
-            ("memory", _) | ("", None) => return Some(Backend::Memory),
+            ("memory", _) | ("", None) => {
+                // Not used, but still no place for values that cannot be.
+                self.redis.read(faults);
+                return Some(Backend::Memory);
+            }
             ("redis", _) => "BACKEND_TYPE=redis",
             ("", Some(trace)) => trace,
             ("memcache", _) => {
@@ -131,21 +110,11 @@ impl RawStore {
             faults.add("REDIS_URL", text);
             return None;
         }
-        refuse_on_empty(environment, faults);
         self.redis.read(faults).map(|config| Backend::Redis(Box::new(config)))
     }
 
     fn warnings(&self, backend: Option<&Backend>, environment: &Environment<'_>) -> Vec<String> {
         match backend {
-            Some(Backend::Redis(_)) => ON_EMPTY
-                .iter()
-                .chain(&WITHOUT_EFFECT)
-                .filter(|name| environment(name).is_some())
-                .map(|name| format!("{name} has no effect: connections are shared, and kept"))
-                .chain(environment(LOCAL_CACHE).map(|_| {
-                    format!("{LOCAL_CACHE} has no effect: DENY_CACHE_ENTRIES bounds what is kept")
-                }))
-                .collect(),
             Some(Backend::Memory) if self.backend_type == "memory" && self.redis.has_url() => {
                 vec!["BACKEND_TYPE=memory: REDIS_URL is set and not used".to_owned()]
             }
@@ -157,7 +126,7 @@ impl RawStore {
                             n replicas allow n times each limit (BACKEND_TYPE=memory accepts this)";
                 vec![text.to_owned()]
             }
-            Some(Backend::Memory) | None => Vec::new(),
+            Some(_) | None => Vec::new(),
         }
     }
 }
@@ -170,17 +139,7 @@ fn trace(matches: &ArgMatches, environment: &Environment<'_>) -> Option<String> 
     };
     let mut known = matches.ids().map(clap::Id::as_str);
     let known = known.find(|id| id.starts_with("redis_") && given(id)).map(str::to_uppercase);
-    let mut others = WITHOUT_EFFECT.into_iter().chain(ON_EMPTY);
-    known.or_else(|| others.find(|name| environment(name).is_some()).map(str::to_owned))
-}
-
-/// envoyproxy/ratelimit does not start with these either.
-fn refuse_on_empty(environment: &Environment<'_>, faults: &mut Faults) {
-    for name in ON_EMPTY {
-        let value = environment(name).unwrap_or_default();
-        if ["CREATE", "ERROR"].contains(&value.to_uppercase().as_str()) {
-            let found = value.escape_debug();
-            faults.add_of_variable(name, format!("found `{found}`, expected `WAIT`"));
-        }
-    }
+    let mut others = IGNORED.iter().map(|ignored| ignored.name);
+    let is_trace = |name: &&str| name.starts_with("REDIS_") && environment(name).is_some();
+    known.or_else(|| others.find(is_trace).map(str::to_owned))
 }

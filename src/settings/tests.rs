@@ -39,14 +39,17 @@ fn faults(variables: &[(&str, &str)]) -> String {
 fn nothing_set_gives_the_documented_defaults() {
     let settings = read(&[], &[]).unwrap();
     assert_eq!(settings.policies.paths, [PathBuf::from("config/policies")]);
-    assert_eq!(settings.listen.http, Address { variable: "PORT", host: None, port: 8080 });
-    assert_eq!(settings.listen.grpc, Address { variable: "GRPC_PORT", host: None, port: 8081 });
+    assert_eq!((settings.listen.http.host, settings.listen.http.port), (None, 8080));
+    assert_eq!((settings.listen.grpc.host, settings.listen.grpc.port), (None, 8081));
     assert_eq!(settings.listen.admin.host.as_deref(), Some("127.0.0.1"));
     assert_eq!(settings.listen.prometheus, None);
     assert_eq!(settings.listen.grpc_max_connection_age, Some(Duration::from_secs(86_400)));
     assert_eq!(settings.store.backend, Backend::Memory);
     assert_eq!(settings.store.warnings, Vec::<String>::new());
-    assert_eq!(settings.log, Log { level: LogLevel::Info, format: LogFormat::Text });
+    assert_eq!(
+        settings.log,
+        Log { level: LogLevel::Info, format: LogFormat::Text, denied_per_second: 0 }
+    );
     assert!(settings.answers.retry_after_header && settings.answers.json);
     assert!(!settings.answers.shadow_mode && settings.policies.ready_once == ReadyOnce::Domain);
 }
@@ -72,9 +75,10 @@ fn every_fault_is_reported_with_its_variable_value_and_what_was_expected() {
         ("DRAIN_DELAY", "5"),
         ("CONFIG_TYPE", "XDS"),
         ("GRPC_SERVER_USE_TLS", "true"),
+        ("LOCAL_CACHE_SIZE_IN_BYTES", "1MB"),
     ]), @r"
     the settings are faulty
-      GRPC_SERVER_USE_TLS: TLS is not built in yet; expected `false`
+      LOCAL_CACHE_SIZE_IN_BYTES: found `1MB`, expected a whole number of at least 0
       CONFIG_TYPE/--config-type: found `XDS`, expected `FILE` or `GRPC_XDS_SOTW`
       DEFAULT_ALGORITHM/--default-algorithm: found `leaky_bucket`, expected `fixed_window`, `sliding_window_counter` or `token_bucket`
       DEFAULT_FAILURE_MODE/--default-failure-mode: found `shut`, expected `open`, `closed`, `local` or `error`
@@ -83,6 +87,8 @@ fn every_fault_is_reported_with_its_variable_value_and_what_was_expected() {
       PROMETHEUS_ADDR/--prometheus-addr: found `9090`, expected `host:port` or `:port`
       PROMETHEUS_PATH/--prometheus-path: found `metrics`, expected a path such as `/metrics`
       GRPC_MAX_CONNECTION_AGE/--grpc-max-connection-age: found `1d`, expected a duration such as `10s`, `150ms` or `1h30m`
+      GRPC_SERVER_TLS_CERT/--grpc-server-tls-cert: unset, and GRPC_SERVER_USE_TLS/--grpc-server-use-tls needs it
+      GRPC_SERVER_TLS_KEY/--grpc-server-tls-key: unset, and GRPC_SERVER_USE_TLS/--grpc-server-use-tls needs it
       MEMORY_MAX_BUCKETS/--memory-max-buckets: found `0`, expected a whole number of at least 1
       SHADOW_MODE/--shadow-mode: found `yes`, expected `true` or `false`
       QUOTA_MODE/--quota-mode: set, but empty, expected `true` or `false`
@@ -155,8 +161,8 @@ fn policies_win_over_the_folder_that_envoyproxy_ratelimit_names() {
 fn brackets_around_an_address_are_no_part_of_it() {
     let listen = read(&[], &[("HOST", "[::1]"), ("PROMETHEUS_ADDR", "[::1]:0")]).unwrap().listen;
     assert_eq!(listen.http.host.as_deref(), Some("::1"));
-    let prometheus = Address { variable: "PROMETHEUS_ADDR", host: Some("::1".into()), port: 0 };
-    assert_eq!(listen.prometheus, Some(prometheus));
+    let prometheus = listen.prometheus.unwrap();
+    assert_eq!((prometheus.host.as_deref(), prometheus.port), (Some("::1"), 0));
 }
 
 #[test]
@@ -296,12 +302,188 @@ fn a_secret_for_keys_is_read_from_its_file() {
     assert_eq!(redis(&[url]).key_secret, None);
 }
 
+/// The warnings that these variables make, beside an address of Redis.
+fn warnings(variables: &[(&str, &str)]) -> Vec<String> {
+    let all = [&[("REDIS_URL", "redis:6379")], variables].concat();
+    read(&[], &all).unwrap().warnings
+}
+
 #[test]
-fn settings_without_a_meaning_here_are_said_to_have_none() {
-    let warnings = read(&[], &[("REDIS_URL", "redis:6379"), ("REDIS_PIPELINE_WINDOW", "0")]);
-    let warnings = warnings.unwrap().store.warnings;
-    assert_eq!(warnings.len(), 1);
-    assert!(warnings[0].starts_with("REDIS_PIPELINE_WINDOW has no effect"), "{warnings:?}");
+fn variables_without_a_meaning_here_are_said_to_have_none() {
+    for (variable, value) in [
+        ("REDIS_PIPELINE_WINDOW", "150us"),
+        ("REDIS_PIPELINE_LIMIT", "8"),
+        ("REDIS_POOL_ON_EMPTY_BEHAVIOR", "WAIT"),
+        ("REDIS_STARTUP_MAX_ELAPSED_TIME", "0"),
+        ("LOCAL_CACHE_SIZE_IN_BYTES", "0x100"),
+        ("PROMETHEUS_MAPPER_YAML", "/etc/statsd-exporter/conf.yaml"),
+        ("PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS", "T"),
+        ("MEMCACHE_HOST_PORT", "memcached:11211"),
+        ("GRPC_SERVER_TLS_CA_CERT", "/ca"),
+        ("STATSD_HOST", "statsd"),
+    ] {
+        let warnings = warnings(&[(variable, value)]);
+        assert!(warnings.len() == 1 && warnings[0].starts_with(variable), "{warnings:?}");
+    }
+}
+
+#[test]
+fn a_wish_that_comes_true_anyway_is_not_warned_of() {
+    for (variable, value) in [
+        ("USE_STATSD", "false"),
+        ("RUNTIME_WATCH_ROOT", "true"),
+        ("RUNTIME_WATCH_ROOT", "false"),
+        ("PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS", "false"),
+        ("PROMETHEUS_MAPPER_YAML", ""),
+        ("MEMCACHE_TLS", "false"),
+        ("TRACING_ENABLED", "false"),
+    ] {
+        assert_eq!(warnings(&[(variable, value)]), Vec::<String>::new(), "{variable}");
+    }
+    let both = [("STATSD_HOST", "statsd"), ("USE_STATSD", "false")];
+    assert_eq!(warnings(&both), Vec::<String>::new());
+}
+
+/// What no variable of a kind can be, by the kind that help shows.
+fn impossible(value_name: &str) -> &'static [&'static str] {
+    match value_name {
+        BOOL => &["", "yes", "2", "tRUE", " true"],
+        "NUMBER" => &["", "many", "-1", "1.5", "10s", "1 000"],
+        "PORT" => &["", "http", "-1", "65536", "80/tcp"],
+        "DURATION" => &["", "soon", "10", "-1s", "1d", "5 s", "10sec"],
+        "RATIO" | "SHARE" => &["", "half", "80", "80%", "-0.5"],
+        "LEVEL" | "FORMAT" | "TYPE" | "STORE" | "ALGORITHM" | "MODE" => &["nonsense"],
+        _ => &[],
+    }
+}
+
+#[test]
+fn every_variable_refuses_what_it_cannot_be_by_its_name() {
+    let mut n_tried = 0;
+    for arg in RawSettings::augment_args(Command::new("tidegate")).get_arguments() {
+        let variable = arg.get_env().unwrap().to_str().unwrap();
+        for value in impossible(&arg.get_value_names().unwrap()[0]) {
+            // An empty one means `auto`.
+            if value.is_empty() && variable.ends_with("OP_TIMEOUT") {
+                continue;
+            }
+            let redis =
+                [("REDIS_URL", "a:1"), ("REDIS_PERSECOND", "true"), ("REDIS_PERSECOND_URL", "b:2")];
+            let text = faults(&[&[(variable, *value)], redis.as_slice()].concat());
+            assert!(text.contains(&format!("\n  {variable}/--")), "{variable}={value:?}: {text}");
+            n_tried += 1;
+        }
+    }
+    assert!(n_tried > 200, "{n_tried}");
+}
+
+#[test]
+fn a_variable_without_effect_still_refuses_what_it_cannot_be() {
+    for (variable, values) in [
+        ("RUNTIME_WATCH_ROOT", ["", "no", "root"]),
+        ("LOCAL_CACHE_SIZE_IN_BYTES", ["", "1MB", "-1"]),
+        ("REDIS_PIPELINE_WINDOW", ["", "150", "150 us"]),
+        ("REDIS_PIPELINE_LIMIT", ["", "8s", "none"]),
+        ("REDIS_CLUSTER_PIPELINE_PARALLELISM", ["", "-1", "all"]),
+        ("REDIS_POOL_ON_EMPTY_BEHAVIOR", ["CREATE", "create", "ERROR"]),
+        ("REDIS_STARTUP_INITIAL_INTERVAL", ["", "1", "1sec"]),
+        ("REDIS_PERSECOND_PIPELINE_WINDOW", ["", "150", "150 us"]),
+        ("PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS", ["", "ms", "2"]),
+        ("MEMCACHE_SRV_REFRESH", ["", "10", "often"]),
+        ("MEMCACHE_MAX_IDLE_CONNS", ["", "2.0", "few"]),
+        ("MEMCACHE_TLS", ["", "yes", "maybe"]),
+    ] {
+        for value in values {
+            let text = faults(&[("REDIS_URL", "redis:6379"), (variable, value)]);
+            assert!(text.contains(&format!("\n  {variable}: ")), "{variable}={value:?}: {text}");
+        }
+    }
+}
+
+#[test]
+fn settings_of_redis_are_read_although_memory_is_chosen() {
+    let text = faults(&[("BACKEND_TYPE", "memory"), ("REDIS_POOL_SIZE", "many")]);
+    assert!(text.contains("REDIS_POOL_SIZE/--"), "{text}");
+    let text = faults(&[("REDIS_URL", "redis:6379"), ("REDIS_PERSECOND_TIMEOUT", "10")]);
+    assert!(text.contains("REDIS_PERSECOND_TIMEOUT/--"), "{text}");
+}
+
+#[test]
+fn two_listeners_of_one_port_are_named_both() {
+    for (variables, expected) in [
+        (
+            [("GRPC_PORT", "8080"), ("GRPC_HOST", "")],
+            Some(
+                "GRPC_PORT/--grpc-port: found 8080, which is PORT/--port, too; expected another port",
+            ),
+        ),
+        (
+            [("HOST", "127.0.0.1"), ("DEBUG_PORT", "8080")],
+            Some(
+                "DEBUG_PORT/--debug-port: found 8080, which is PORT/--port, too; expected another port",
+            ),
+        ),
+        (
+            [("PROMETHEUS_ADDR", "10.0.0.1:8081"), ("GRPC_HOST", "")],
+            Some(
+                "PROMETHEUS_ADDR/--prometheus-addr: found 8081, which is GRPC_PORT/--grpc-port, too; expected another port",
+            ),
+        ),
+        ([("HOST", "10.0.0.1"), ("DEBUG_PORT", "8080")], None),
+        ([("GRPC_UDS", "/run/grpc.sock"), ("GRPC_PORT", "8080")], None),
+        ([("GRPC_PORT", "0"), ("PORT", "0")], None),
+    ] {
+        let found = read(&[], &variables).err().map(|faults| faults.to_string());
+        let expected = expected.map(|text| format!("the settings are faulty\n  {text}"));
+        assert_eq!(found, expected, "{variables:?}");
+    }
+}
+
+#[test]
+fn tls_takes_the_clients_authority_under_both_names() {
+    let tls = |variables: &[(&str, &str)]| {
+        let files = [
+            ("GRPC_SERVER_USE_TLS", "true"),
+            ("GRPC_SERVER_TLS_CERT", "/certs/tls.crt"),
+            ("GRPC_SERVER_TLS_KEY", "/certs/tls.key"),
+        ];
+        read(&[], &[&files, variables].concat()).unwrap().grpc_tls.unwrap()
+    };
+    assert_eq!((tls(&[]).cert.path, tls(&[]).client_ca), ("/certs/tls.crt".into(), None));
+    let ours = ("GRPC_CLIENT_TLS_CACERT", "/a");
+    let gateways = ("GRPC_SERVER_TLS_CA_CERT", "/b");
+    assert_eq!(tls(&[gateways]).client_ca.unwrap().path, PathBuf::from("/b"));
+    assert_eq!(tls(&[gateways, ours]).client_ca.unwrap().path, PathBuf::from("/a"));
+    let san = ("GRPC_CLIENT_TLS_SAN", "envoy");
+    assert_eq!(tls(&[ours, san]).client_san.unwrap().1, "envoy");
+    assert!(faults(&[("GRPC_SERVER_USE_TLS", "true"), san]).contains("GRPC_CLIENT_TLS_SAN/--"));
+}
+
+#[test]
+fn settings_are_shown_with_their_origin_and_without_secrets() {
+    let command = with_switches(RawSettings::augment_args(Command::new("tidegate")));
+    let command = command.mut_args(|arg| arg.env(None::<&str>));
+    let line = [
+        "tidegate",
+        "--redis-url=redis://me:hunter2@redis:1",
+        "--redis-auth=hunter2",
+        "--port",
+        "9",
+    ];
+    let shown: Vec<String> = effective(&command.get_matches_from(line))
+        .into_iter()
+        .map(|setting| setting.to_string())
+        .filter(|line| line.starts_with("flag") || line.contains("GRPC_PORT"))
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "flag         PORT=9",
+            "default      GRPC_PORT=8081",
+            "flag         REDIS_URL=redis://*****@redis:1",
+            "flag         REDIS_AUTH=*****",
+        ]
+    );
 }
 
 #[test]
@@ -545,6 +727,20 @@ fn every_setting_has_a_flag_and_the_variable_of_the_same_name() {
         assert_eq!(flag(variable), format!("--{}", arg.get_long().unwrap()));
         assert!(arg.get_help().is_some(), "{variable} has no help");
     }
+}
+
+/// The variables without effect, as the reference page lists them.
+fn ignored_table() -> String {
+    let row =
+        |ignored: &ignored::Ignored| format!("| `{}` | {} |\n", ignored.name, ignored.instead);
+    ignored::IGNORED.iter().map(row).collect()
+}
+
+#[test]
+fn the_reference_page_lists_every_variable_without_effect() {
+    let page = include_str!("../../docs/reference.md");
+    let table = ignored_table();
+    assert!(page.contains(&table), "docs/reference.md should hold:\n{table}");
 }
 
 /// The rows of the reference page, by heading.

@@ -2,7 +2,7 @@
 
 use super::BOOL;
 use super::faults::Faults;
-use super::shared::Secret;
+use super::secret::Secret;
 use super::words::{self, Read};
 use http::{HeaderName, HeaderValue, Uri};
 use std::fmt;

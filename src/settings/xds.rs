@@ -2,8 +2,8 @@
 
 use super::BOOL;
 use super::faults::{Faults, name};
+use super::secret::Secret;
 use super::servers::Address;
-use super::shared::Secret;
 use super::words::{self, Read};
 use http::{HeaderName, HeaderValue};
 use std::path::PathBuf;

@@ -72,6 +72,16 @@ impl Store {
         }
     }
 
+    /// The hash slot of every key with this tag, if it is in Redis.
+    pub fn slot(&self, tag: &str) -> Option<u16> {
+        match self {
+            Self::Redis(redis) => Some(redis.slot(tag)),
+            Self::Memory(_) => None,
+            #[cfg(test)]
+            Self::Failing(_) => None,
+        }
+    }
+
     /// Whether charges of several hash tags can be decided atomically.
     pub fn spans_tags(&self) -> bool {
         match self {

@@ -97,6 +97,13 @@ impl Declare {
         )
     }
 
+    pub(super) fn tls_refusals(&self) -> IntCounter {
+        self.counter(
+            "tidegate_tls_refused_handshakes_total",
+            "TLS handshakes on the gRPC port that failed.",
+        )
+    }
+
     pub(super) fn fallback_decisions(&self) -> IntCounterVec {
         self.counters(
             "tidegate_fallback_decisions_total",
@@ -118,6 +125,23 @@ impl Declare {
             "tidegate_metric_overflow_total",
             "Decisions counted under key1=\"_other\" because METRIC_MAX_SERIES was reached.",
         )
+    }
+
+    pub(super) fn shadow_mode(&self) -> IntGauge {
+        self.gauge(
+            "tidegate_shadow_mode",
+            "1 while every request may pass, by SHADOW_MODE or the switch on the admin port.",
+        )
+    }
+
+    pub(super) fn hottest_bucket(&self) -> Gauge {
+        let help = "Share of the charges of the last seconds that the most asked bucket has, from a sample.";
+        self.put(Gauge::new("tidegate_hottest_bucket_share", help).expect("a valid name"))
+    }
+
+    pub(super) fn hottest_slot(&self) -> Gauge {
+        let help = "The same of the most asked hash slot of Redis.";
+        self.put(Gauge::new("tidegate_hottest_slot_share", help).expect("a valid name"))
     }
 
     pub(super) fn live_buckets(&self) -> IntGauge {

@@ -50,9 +50,14 @@ pub struct Metrics {
     pub dropped_spans: IntCounter,
     /// `tidegate_lost_refunds_total`: of limits whose store failed and that hold no local bucket.
     pub lost_refunds: IntCounter,
+    /// `tidegate_tls_refused_handshakes_total`: connections that TLS let nobody through.
+    pub tls_refusals: IntCounter,
     fallback_decisions: IntCounterVec,
     unmatched_descriptors: IntCounterVec,
     series_overflow: IntCounter,
+    shadow_mode: IntGauge,
+    hottest_bucket: Gauge,
+    hottest_slot: Gauge,
     live_buckets: IntGauge,
     evictions: IntCounter,
     /// Of the store, so far as they are counted.
@@ -75,6 +80,17 @@ pub struct ConfigFacts {
     pub n_warnings: usize,
     /// When they were put in force.
     pub loaded_at: Micros,
+}
+
+/// What the limiter says of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LimiterFacts {
+    /// Whether every request may pass.
+    pub in_shadow: bool,
+    /// Share of the most asked bucket.
+    pub hottest_bucket: f64,
+    /// Share of the most asked hash slot of Redis.
+    pub hottest_slot: f64,
 }
 
 /// What a store in this process says of itself.
@@ -104,9 +120,13 @@ impl Metrics {
             unknown_domain_requests: declare.unknown_domain_requests(),
             dropped_spans: declare.dropped_spans(),
             lost_refunds: declare.lost_refunds(),
+            tls_refusals: declare.tls_refusals(),
             fallback_decisions: declare.fallback_decisions(),
             unmatched_descriptors: declare.unmatched_descriptors(),
             series_overflow: declare.series_overflow(),
+            shadow_mode: declare.shadow_mode(),
+            hottest_bucket: declare.hottest_bucket(),
+            hottest_slot: declare.hottest_slot(),
             live_buckets: declare.live_buckets(),
             evictions: declare.evictions(),
             evictions_seen: AtomicU64::default(),
@@ -175,6 +195,13 @@ impl Metrics {
     /// The series of a store of servers.
     pub fn store_series(&self) -> &Arc<StoreSeries> {
         &self.store
+    }
+
+    /// Takes over what the limiter says of itself; to be called before a scrape.
+    pub fn limiter_observed(&self, facts: LimiterFacts) {
+        self.shadow_mode.set(facts.in_shadow.into());
+        self.hottest_bucket.set(facts.hottest_bucket);
+        self.hottest_slot.set(facts.hottest_slot);
     }
 
     /// Takes over what a store says of itself; to be called before a scrape.

@@ -63,7 +63,8 @@ async fn serve(stream: TcpStream, takes: bool, sender: mpsc::UnboundedSender<Rec
         async move {
             let (head, body) = request.into_parts();
             let body = body.collect().await.unwrap().to_bytes();
-            let is_grpc = head.headers["content-type"] == "application/grpc";
+            let content_type = head.headers.get("content-type");
+            let is_grpc = content_type.is_some_and(|found| found == "application/grpc");
             let bytes = if is_grpc { unframed(&body) } else { body };
             let path = head.uri.path().to_owned();
             sender.send(Received { path, headers: head.headers, bytes }).ok();

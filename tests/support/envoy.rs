@@ -13,26 +13,66 @@ pub struct Envoy {
     process: Process,
     /// Where it serves.
     pub address: SocketAddr,
+    /// Where it answers operators.
+    pub admin: SocketAddr,
 }
 
 impl Envoy {
     /// Starts it from `envoy/<bootstrap>` in front of a service and Tidegate, and waits until it
     /// is ready.
     pub async fn start(bootstrap: &str, service: SocketAddr, tidegate: SocketAddr) -> Self {
+        Self::run(&with_ports(bootstrap, service, tidegate)).await
+    }
+
+    /// The same in front of two servers, whose health it asks for. Without an answer of either it
+    /// answers 500.
+    pub async fn start_before_two(service: SocketAddr, tidegates: [SocketAddr; 2]) -> Self {
+        let [first, second] = tidegates;
+        let text = with_ports("ratelimit.yaml", service, first);
+        let endpoint = |port: u16| {
+            format!(
+                "              - endpoint:\n                  address:\n                    \
+                 socket_address: {{ address: 127.0.0.1, port_value: {port} }}\n"
+            )
+        };
+        let one = endpoint(first.port());
+        let both = one.clone() + &endpoint(second.port());
+        let with_health = "      connect_timeout: 0.25s\n      health_checks:\n        \
+            - { timeout: 5s, interval: 0.1s, unhealthy_threshold: 1, healthy_threshold: 1, \
+            no_traffic_interval: 0.1s, grpc_health_check: { service_name: ratelimit } }\n";
+        let changes = [
+            (one.as_str(), both.as_str()),
+            ("      connect_timeout: 0.25s\n", with_health),
+            ("failure_mode_deny: false", "failure_mode_deny: true"),
+        ];
+        Self::run(&changed(text, &changes)).await
+    }
+
+    /// Waits until it takes a server for healthy.
+    pub async fn trusts(&self, tidegate: SocketAddr) {
+        let expected = format!("{tidegate}::health_flags::healthy");
+        eventually("Envoy to take the server for healthy", async || {
+            let clusters = http::try_get(self.admin, "/clusters").await.ok()?.body;
+            clusters.contains(&expected).then_some(())
+        })
+        .await;
+    }
+
+    async fn run(bootstrap: &str) -> Self {
         let folder = TempDir::new().unwrap();
         let config = folder.path().join("envoy.yaml");
-        fs::write(&config, with_ports(bootstrap, service, tidegate)).unwrap();
+        fs::write(&config, bootstrap).unwrap();
         let admin_file = folder.path().join("admin");
 
         let mut process = Process::start("envoy", &mut command(&config, &admin_file));
-        let address = eventually("Envoy to be ready", async || {
+        let (admin, address) = eventually("Envoy to be ready", async || {
             if let Some(status) = process.ended() {
                 panic!("Envoy ended at its start: {status}");
             }
             listener(&admin_file).await
         })
         .await;
-        Self { process, address }
+        Self { process, address, admin }
     }
 }
 
@@ -48,8 +88,13 @@ fn with_ports(bootstrap: &str, service: SocketAddr, tidegate: SocketAddr) -> Str
         ("port_value: 8081 }", format!("port_value: {} }}", tidegate.port())),
         ("timeout: 0.1s", "timeout: 20s".to_owned()),
     ];
+    changed(text, &changes.each_ref().map(|(from, to)| (*from, to.as_str())))
+}
+
+/// The text with each of these, which it holds once, replaced.
+fn changed(text: String, changes: &[(&str, &str)]) -> String {
     changes.iter().fold(text, |text, (from, to)| {
-        assert_eq!(text.matches(from).count(), 1, "`{from}` in {}", path.display());
+        assert_eq!(text.matches(from).count(), 1, "`{from}` in {text}");
         text.replace(from, to)
     })
 }
@@ -81,8 +126,8 @@ fn binary() -> PathBuf {
     installed
 }
 
-/// Where its listener is, once the admin endpoint says that Envoy is ready.
-async fn listener(admin_file: &Path) -> Option<SocketAddr> {
+/// Where its admin endpoint and its listener are, once the first says that Envoy is ready.
+async fn listener(admin_file: &Path) -> Option<(SocketAddr, SocketAddr)> {
     let admin = fs::read_to_string(admin_file).ok()?.trim().parse().ok()?;
     if http::try_get(admin, "/ready").await.ok()?.status != 200 {
         return None;
@@ -90,5 +135,6 @@ async fn listener(admin_file: &Path) -> Option<SocketAddr> {
     let listeners = http::try_get(admin, "/listeners?format=json").await.ok()?.body;
     let listeners: serde_json::Value = serde_json::from_str(&listeners).ok()?;
     let address = &listeners["listener_statuses"][0]["local_address"]["socket_address"];
-    format!("{}:{}", address["address"].as_str()?, address["port_value"]).parse().ok()
+    let listener = format!("{}:{}", address["address"].as_str()?, address["port_value"]);
+    Some((admin, listener.parse().ok()?))
 }

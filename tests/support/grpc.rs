@@ -12,7 +12,14 @@ pub use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::{
 use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitResponse;
 use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_service_client::RateLimitServiceClient;
 use envoy_types::pb::google::protobuf::UInt64Value;
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 
@@ -29,7 +36,35 @@ pub async fn connect(server: SocketAddr) -> Client {
     Client(RateLimitServiceClient::new(channel(server).await))
 }
 
+/// A stream over TLS to a server by the name `localhost`.
+pub async fn tls_stream(
+    server: SocketAddr,
+    config: Arc<ClientConfig>,
+) -> std::io::Result<TlsStream<TcpStream>> {
+    let stream = TcpStream::connect(server).await?;
+    let name = ServerName::try_from("localhost").unwrap();
+    TlsConnector::from(config).connect(name, stream).await
+}
+
+/// A client of the rate-limit API over TLS.
+pub async fn connect_over_tls(
+    server: SocketAddr,
+    config: Arc<ClientConfig>,
+) -> Result<Client, tonic::transport::Error> {
+    let connect = tower::service_fn(move |_| {
+        let config = Arc::clone(&config);
+        async move { tls_stream(server, config).await.map(TokioIo::new) }
+    });
+    let channel = Endpoint::from_static("http://localhost").connect_with_connector(connect).await?;
+    Ok(Client::over(channel))
+}
+
 impl Client {
+    /// A client over a channel.
+    pub fn over(channel: Channel) -> Self {
+        Self(RateLimitServiceClient::new(channel))
+    }
+
     /// The answer to a request.
     pub async fn ask(&mut self, request: RateLimitRequest) -> Result<RateLimitResponse, Status> {
         self.0.should_rate_limit(request).await.map(tonic::Response::into_inner)

@@ -13,6 +13,7 @@
     reason = "each test file uses its part, and a failed test should panic and show its logs"
 )]
 
+pub mod authority;
 pub mod collector;
 pub mod envoy;
 pub mod grpc;

@@ -4,10 +4,13 @@ use super::http::{self, Answer};
 use super::process::Process;
 use super::{eventually, grpc};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::{fs, net::IpAddr};
 use tempfile::TempDir;
+
+/// The built program.
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_tidegate");
 
 /// A running Tidegate with its own policy folder.
 pub struct Tidegate {
@@ -42,7 +45,13 @@ impl Tidegate {
         fs::write(policies.join("policy.yaml"), policy).unwrap();
         let policies = policies.into_os_string().into_string().unwrap();
 
-        let mut process = spawn(&[&[("POLICIES", policies.as_str())], settings].concat());
+        let settings = [&[("POLICIES", policies.as_str())], settings].concat();
+        Self::run(Path::new(PROGRAM), folder, &settings).await
+    }
+
+    /// Runs the program under one of its names and waits until its ports are bound.
+    pub async fn run(program: &Path, folder: TempDir, settings: &[(&str, &str)]) -> Self {
+        let mut process = spawn(program, settings);
         let [grpc, http, admin] = eventually("the addresses in tidegate's log", async || {
             if let Some(status) = process.ended() {
                 panic!("tidegate ended at its start: {status}");
@@ -116,13 +125,13 @@ impl Tidegate {
 
 /// Runs it with settings that should make it give up; its exit code and what it printed.
 pub async fn refuses_to_start(settings: &[(&str, &str)]) -> (Option<i32>, String) {
-    let mut process = spawn(settings);
+    let mut process = spawn(Path::new(PROGRAM), settings);
     let status = process.end().await;
     (status.code(), process.log())
 }
 
-fn spawn(settings: &[(&str, &str)]) -> Process {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+fn spawn(program: &Path, settings: &[(&str, &str)]) -> Process {
+    let mut command = Command::new(program);
     command
         .env_clear()
         .current_dir(env!("CARGO_MANIFEST_DIR"))

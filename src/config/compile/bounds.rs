@@ -2,15 +2,14 @@
 
 use super::fields::{Fields, Sink};
 use super::limit::Chosen;
-use crate::algorithm::Algorithm;
+use crate::algorithm::{Algorithm, MAX_LOG};
 use crate::rules::{RuleLimit, Unit};
 
 /// A bucket that takes longer to fill than this is a mistake (100 years of 365 days).
 const MAX_FILL_SECONDS: u128 = 100 * 365 * 86_400;
 
-/// Entries of a log: more than the first are dear, more than the second too dear.
+/// Entries of a log: more are dear, and more than [`MAX_LOG`] too dear.
 const DEAR_LOG: u32 = 10_000;
-const MAX_LOG: u32 = 100_000;
 /// What Redis needs for an entry, in bytes.
 const LOG_ENTRY_BYTES: u64 = 118;
 
@@ -78,7 +77,7 @@ impl<'a> Sink<'a> {
             return;
         }
         let place = fields.get("requests_per_unit").map_or(fields.place, |it| it.value.place);
-        if requests > MAX_LOG {
+        if limit.limit.is_oversized_log() {
             let message = format!(
                 "sliding_window_log keeps every request of a window, at most {MAX_LOG}; \
                  sliding_window_counter has no such bound"

@@ -3,9 +3,10 @@
 use super::fields::{At, Fields, Sink};
 use super::level::{Seen, Walk};
 use super::settings::Settings;
+use super::unused::LimitNames;
 use super::{Compiled, Document};
 use crate::config::raw::{Place, shown};
-use crate::config::report::Fault;
+use crate::config::report::{Fault, Severity};
 use crate::config::shape::Level;
 use crate::rules::{self, Defaults, Domain, Node, Rule, RuleSet};
 use std::collections::HashMap;
@@ -25,12 +26,13 @@ pub(super) struct Domains<'a> {
 
 /// A domain whose descriptors are still being read.
 #[derive(Debug)]
-struct OpenDomain<'a> {
+pub(super) struct OpenDomain<'a> {
     name: &'a str,
-    at: At<'a>,
-    settings: Settings<'a>,
-    nodes: Vec<Node>,
+    pub(super) at: At<'a>,
+    pub(super) settings: Settings<'a>,
+    pub(super) nodes: Vec<Node>,
     seen: Seen<'a>,
+    pub(super) names: LimitNames<'a>,
 }
 
 /// A document that was understood so far that its descriptors can be read.
@@ -84,8 +86,8 @@ impl<'a> Domains<'a> {
             self.by_name.insert(name, self.open.len());
         }
         let at = sink.at(place);
-        let (nodes, seen) = (Vec::new(), Seen::default());
-        self.open.push(OpenDomain { name, at, settings, nodes, seen });
+        let (nodes, seen, names) = (Vec::new(), Seen::default(), LimitNames::default());
+        self.open.push(OpenDomain { name, at, settings, nodes, seen, names });
         self.open.len() - 1
     }
 
@@ -109,11 +111,17 @@ impl<'a> Domains<'a> {
         let nodes = walk.level(part.fields.get("descriptors"), &mut domain.seen);
         self.n_default_algorithm += walk.n_default_algorithm;
         self.faults.append(&mut walk.sink.faults);
+        domain.names.take(&mut walk.sink);
         domain.nodes.extend(nodes);
     }
 
     pub(super) fn finish(self) -> Compiled {
-        let Self { defaults, open, rules, faults, n_default_algorithm, .. } = self;
+        let Self { defaults, open, rules, mut faults, n_default_algorithm, .. } = self;
+        // Where something is faulty, what it was to name may be missing only because of that.
+        if faults.iter().all(|fault| fault.severity == Severity::Warning) {
+            let unused = open.iter().flat_map(OpenDomain::check_unused);
+            faults.extend(unused.flat_map(|sink| sink.faults));
+        }
         let domains = open.into_iter().map(|domain| (domain.name.into(), domain.close(defaults)));
         let rules = RuleSet { domains: domains.collect(), rules };
         Compiled { rules, faults, n_default_algorithm }

@@ -12,6 +12,10 @@ use smallvec::SmallVec;
 pub(super) struct Sink<'a> {
     pub(super) file: &'a SourceFile,
     pub(super) faults: Vec<Fault>,
+    /// Names of limits.
+    pub(super) named: Vec<&'a str>,
+    /// What `replaces` names.
+    pub(super) replaced: Vec<(Place, &'a str)>,
 }
 
 /// A place in one of several files.
@@ -41,7 +45,7 @@ pub(super) struct Field<'a> {
 
 impl<'a> Sink<'a> {
     pub(super) fn new(file: &'a SourceFile) -> Self {
-        Self { file, faults: Vec::new() }
+        Self { file, faults: Vec::new(), named: Vec::new(), replaced: Vec::new() }
     }
 
     pub(super) fn error(&mut self, place: Place, message: impl Into<String>) {

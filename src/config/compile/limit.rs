@@ -113,6 +113,7 @@ impl<'a> Walk<'a, '_> {
 impl<'a> Sink<'a> {
     fn names(&mut self, fields: &Fields<'a>) -> Names {
         let name = self.text(fields.get("name")).unwrap_or_default();
+        self.named.push(name);
         let mut replaces = Vec::new();
         for item in self.list(fields.get("replaces")) {
             let Some(fields) = self.fields(item, Level::Replaces) else { continue };
@@ -127,7 +128,10 @@ impl<'a> Sink<'a> {
                 Some(replaced) if replaced == name => {
                     self.error(place, "replaces should not contain name of same descriptor");
                 }
-                Some(replaced) => replaces.push(replaced.into()),
+                Some(replaced) => {
+                    self.replaced.push((place, replaced));
+                    replaces.push(replaced.into());
+                }
             }
         }
         Names { name: name.into(), replaces: replaces.into() }

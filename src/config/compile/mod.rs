@@ -13,6 +13,7 @@ mod metadata;
 mod path;
 mod scalar;
 mod settings;
+mod unused;
 
 use super::raw::Raw;
 use super::report::Fault;

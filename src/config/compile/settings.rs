@@ -142,6 +142,12 @@ impl<'a> Settings<'a> {
         self.hash_tag.as_ref().map_or(&[], |(_, keys)| keys)
     }
 
+    /// The same, each with the place that names them.
+    pub(super) fn hash_tag_at(&self) -> impl Iterator<Item = (At<'a>, &'a str)> {
+        let given = self.hash_tag.iter();
+        given.flat_map(|(at, keys)| keys.iter().map(|key| (*at, *key)))
+    }
+
     /// What a refusal does to other limits of the same tag.
     pub(super) fn consume(&self) -> Consume {
         self.consume.map(|(_, consume)| consume).unwrap_or_default()

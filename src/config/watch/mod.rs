@@ -1,4 +1,4 @@
-//! Tells when policy files may have changed: by the system's events and, as a safety net, by
+//! Tells when files may have changed: by the system's events and, as a safety net, by
 //! looking again every few seconds.
 
 mod interests;
@@ -38,7 +38,7 @@ pub async fn watch(
             stop.run_until_cancelled(run(watch, events, changed)).await;
         }
         if !stop.is_cancelled() {
-            tracing::error!("policy files are watched no longer: only a signal reloads them");
+            tracing::error!("files are watched no longer: their changes go unnoticed");
         }
     });
     changes

@@ -116,7 +116,8 @@ impl From<Error> for tonic::Status {
             | Error::Limiter(
                 limiter::Error::EmptyDomain
                 | limiter::Error::NoDescriptors
-                | limiter::Error::OverrideTooLong,
+                | limiter::Error::OverrideTooLong
+                | limiter::Error::OverrideTooLarge(_),
             ) => Self::invalid_argument(text),
             Error::Limiter(limiter::Error::NoPolicies | limiter::Error::Store(_)) => {
                 Self::unavailable(text)

@@ -36,6 +36,7 @@ struct Policy {
     name: &'static str,
     hash_tag: &'static [&'static str],
     consume: Consume,
+    algorithm: Algorithm,
     rules: Vec<RuleDraft>,
 }
 
@@ -170,7 +171,13 @@ fn signs(response: &Response) -> String {
 }
 
 fn domain(rules: impl IntoIterator<Item = RuleDraft>) -> Policy {
-    Policy { name: "d", hash_tag: &[], consume: Consume::Each, rules: rules.into_iter().collect() }
+    Policy {
+        name: "d",
+        hash_tag: &[],
+        consume: Consume::Each,
+        algorithm: Algorithm::FixedWindow(Anchor::Epoch),
+        rules: rules.into_iter().collect(),
+    }
 }
 
 fn rule(path: &'static str, limits: impl IntoIterator<Item = LimitDraft>) -> RuleDraft {
@@ -236,7 +243,7 @@ impl Policy {
             root: Level::new(root),
             hash_tag: self.hash_tag.iter().map(|key| Box::from(*key)).collect(),
             consume: self.consume,
-            defaults: defaults(),
+            defaults: Defaults { algorithm: self.algorithm, ..defaults() },
             denied: None,
         };
         rules.domains.insert(self.name.into(), domain);

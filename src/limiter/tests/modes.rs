@@ -106,3 +106,15 @@ fn metadata_is_that_of_the_rules_that_passed() {
     let refused = house.ask([of("c=x"), of("b=x")]);
     assert_eq!(text(refused), [("name".to_owned(), value("second"))], "vector 113");
 }
+
+#[test]
+fn the_shadow_switch_lets_pass_what_is_decided_and_counted_all_the_same() {
+    let house = House::new([domain([rule("k", [per(1, Unit::Minute)])])]);
+    house.limiter.shadow().turn_on(std::time::Duration::from_secs(600));
+    assert!(house.limiter.is_in_shadow());
+    assert_eq!(house.passes(&of("k=a"), 3), "+++");
+    assert_eq!(house.series(&["k"]).over_limit.get(), 2);
+    assert_eq!(house.metrics.global_shadow_mode.get(), 2);
+    house.limiter.shadow().turn_off();
+    assert_eq!(house.passes(&of("k=a"), 1), "-");
+}

@@ -59,3 +59,14 @@ fn a_window_above_a_year_is_an_error() {
     assert_eq!(with(Unit::Year, 2), Err(Error::OverrideTooLong));
     assert_eq!(with(Unit::Day, u32::MAX), Err(Error::OverrideTooLong));
 }
+
+#[test]
+fn an_override_cannot_make_a_log_of_any_size() {
+    let rules = domain([rule("k", [per(1, Unit::Minute)])]);
+    let house = House::new([Policy { algorithm: Algorithm::SlidingWindowLog, ..rules }]);
+    let most = of("k=a").limited(100_000, Unit::Minute);
+    assert_eq!(house.ask([most]).statuses[0].remaining, 99_999);
+    let more = of("k=a").limited(100_001, Unit::Minute);
+    let refused = house.ask_domain("d", [more]).unwrap_err();
+    assert_eq!(refused, Error::OverrideTooLarge(100_000));
+}

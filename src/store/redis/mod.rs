@@ -86,6 +86,14 @@ impl RedisStore {
         Ok(Self { main: start(config.servers)?, per_second, hashed })
     }
 
+    /// The hash slot of every key with this tag.
+    pub fn slot(&self, tag: &str) -> u16 {
+        match &self.hashed {
+            Some(names) => slots::slot(&names.tag(tag)),
+            None => slots::slot(tag),
+        }
+    }
+
     /// Decides a batch: one outcome per item, in its order. `gives_up` is when the caller does.
     pub async fn decide(&self, batch: &Arc<Batch>, gives_up: Option<Instant>) -> Outcomes {
         let renamed = self.hashed.as_ref().map(|names| Arc::new(names.rename(batch)));

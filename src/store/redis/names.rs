@@ -32,6 +32,13 @@ impl HashedNames {
         renamed
     }
 
+    /// The hashed form of a tag.
+    pub(super) fn tag(&self, tag: &str) -> String {
+        let mut text = String::new();
+        self.hash(&mut text, tag);
+        text
+    }
+
     /// Appends the hashed form of a key.
     fn write(&self, text: &mut String, key: &str, tag: &str) -> KeyRange {
         let start = text.len();

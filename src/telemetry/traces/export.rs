@@ -51,11 +51,12 @@ impl Exporter {
         loop {
             let room = MAX_BATCH.saturating_sub(batch.len());
             tokio::select! {
-                _ = self.spans.recv_many(&mut batch, room), if room > 0 => {
-                    if batch.len() < MAX_BATCH && !self.spans.is_closed() {
-                        continue;
-                    }
-                }
+                n_new = self.spans.recv_many(&mut batch, room) => match n_new {
+                    // Nobody makes spans any more.
+                    0 => break,
+                    _ if batch.len() < MAX_BATCH => continue,
+                    _ => {}
+                },
                 _ = tick.tick() => {}
                 () = stop.cancelled() => break,
             }

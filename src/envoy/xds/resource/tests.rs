@@ -84,7 +84,9 @@ fn what_a_message_says_is_what_a_file_would_say() {
         }),
         ..node("tier", "gold", Some(gold))
     };
-    let loaded = compiled(&[config("res", "shop", vec![above(leaf, "route", "r1")])]).unwrap();
+    let basic = RateLimitPolicy { name: "basic".to_owned(), ..policy(RateLimitUnit::Day, 1) };
+    let nodes = vec![above(leaf, "route", "r1"), node("user", "", Some(basic))];
+    let loaded = compiled(&[config("res", "shop", nodes)]).unwrap();
     assert!(loaded.warnings.is_empty(), "{}", loaded.warnings);
     let entry = |key, value| Entry { key, value };
     let domain = loaded.rules.domains.get("shop").unwrap();

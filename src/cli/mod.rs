@@ -1,9 +1,13 @@
-//! The command line: serve, check, explain; each a thin call into the library.
+//! The command line: serve, check, explain, settings; each a thin call into the library.
+
+mod config_check;
 
 use crate::config::{self, Loaded};
 use crate::rules;
 use crate::server::{self, Entries, NoEntries};
-use crate::settings::{Faults, RawSettings, Settings, with_switches};
+use crate::settings::{
+    Backend, Faults, Policies, RawReading, RawSettings, Settings, effective, with_switches,
+};
 use crate::telemetry::logging;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
@@ -33,6 +37,8 @@ enum Command {
     Check(Check),
     /// Say which rule answers a descriptor, and why
     Explain(Explain),
+    /// Print every setting as it stands and where that comes from, without secrets
+    Settings(Box<RawSettings>),
 }
 
 /// Exits with 1 if there is a fault.
@@ -44,9 +50,8 @@ struct Check {
     /// Warnings are faults
     #[arg(long)]
     strict: bool,
-    /// Allow one domain in several files
-    #[arg(long)]
-    merge_domains: bool,
+    #[command(flatten)]
+    reading: RawReading,
 }
 
 #[derive(Debug, clap::Args)]
@@ -60,6 +65,8 @@ struct Explain {
     /// Descriptors, each as `key=value,key=value` (`\,` for a comma in a value)
     #[arg(required = true, value_name = "ENTRIES")]
     descriptors: Vec<String>,
+    #[command(flatten)]
+    reading: RawReading,
 }
 
 /// Why a command failed.
@@ -71,6 +78,9 @@ pub enum Error {
     /// The server did not start or ended before its time.
     #[error(transparent)]
     Server(#[from] server::Error),
+    /// Flags of `ratelimit_config_check` are faulty.
+    #[error(transparent)]
+    ConfigCheck(#[from] config_check::Usage),
     /// A descriptor is none.
     #[error(transparent)]
     Entries(#[from] NoEntries),
@@ -89,7 +99,7 @@ pub enum Error {
 
 /// Runs the command that the arguments name. Ends the process itself for `--help` and the like.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<ExitCode, Error> {
-    let matches = command().get_matches_from(arguments);
+    let matches = command().get_matches_from(config_check::translated(arguments)?);
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     match cli.command {
         None => serve(cli.settings, &matches),
@@ -98,16 +108,46 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<ExitCode, Er
         }
         Some(Command::Check(check)) => check.run(&mut io::stdout(), &mut io::stderr()),
         Some(Command::Explain(explain)) => explain.run(&mut io::stdout(), &mut io::stderr()),
+        Some(Command::Settings(raw)) => {
+            let matches = matches.subcommand_matches("settings").unwrap_or(&matches);
+            print_settings(*raw, matches, &mut io::stdout())
+        }
     }
 }
 
 fn command() -> clap::Command {
-    with_switches(Cli::command()).mut_subcommand("serve", with_switches)
+    let commands = ["serve", "check", "explain", "settings"];
+    commands.iter().fold(with_switches(Cli::command()), |command, name| {
+        command.mut_subcommand(name, with_switches)
+    })
+}
+
+fn environment(name: &str) -> Option<String> {
+    std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+}
+
+fn print_settings(
+    raw: RawSettings,
+    matches: &ArgMatches,
+    out: &mut dyn Write,
+) -> Result<ExitCode, Error> {
+    for setting in effective(matches) {
+        writeln!(out, "{setting}")?;
+    }
+    let settings = Settings::read(raw, matches, &environment)?;
+    let paths = &settings.policies.paths;
+    writeln!(out, "\npolicies: {}", list(paths.iter().map(|path| path.display().to_string())))?;
+    match &settings.store.backend {
+        Backend::Memory => writeln!(out, "buckets: in this process's memory")?,
+        Backend::Redis(redis) => writeln!(out, "buckets: Redis, {}", redis.servers.topology)?,
+    }
+    for warning in settings.warnings.iter().chain(&settings.store.warnings) {
+        writeln!(out, "warning: {warning}")?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn serve(raw: RawSettings, matches: &ArgMatches) -> Result<ExitCode, Error> {
-    let environment =
-        |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
     let settings = Settings::read(raw, matches, &environment)?;
     let log = logging::start(settings.log);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -119,7 +159,7 @@ fn serve(raw: RawSettings, matches: &ArgMatches) -> Result<ExitCode, Error> {
 
 impl Check {
     fn run(self, out: &mut dyn Write, err: &mut dyn Write) -> Result<ExitCode, Error> {
-        let options = options(self.paths, self.merge_domains);
+        let options = server::config_options(&Policies::at(self.paths, &self.reading)?);
         match config::check(&options) {
             Ok(loaded) if loaded.n_files == 0 => {
                 writeln!(err, "error: no policy files are found there")?;
@@ -146,7 +186,8 @@ impl Check {
 
 impl Explain {
     fn run(self, out: &mut dyn Write, err: &mut dyn Write) -> Result<ExitCode, Error> {
-        let loaded = match config::check(&options(vec![self.path], true)) {
+        let policies = Policies::at(vec![self.path], &self.reading)?;
+        let loaded = match config::check(&server::config_options(&policies)) {
             Ok(loaded) => loaded,
             Err(report) => {
                 write!(err, "{report}")?;
@@ -165,12 +206,6 @@ impl Explain {
     }
 }
 
-/// As a server reads policies without further settings.
-fn options(paths: Vec<PathBuf>, merge_domains: bool) -> config::Options {
-    let policies = crate::settings::Policies { paths, merge_domains, ..Default::default() };
-    server::config_options(&policies)
-}
-
 fn summary(loaded: &Loaded) -> String {
     let count = |n: usize, noun: &str| format!("{n} {noun}{}", if n == 1 { "" } else { "s" });
     format!(
@@ -183,6 +218,9 @@ fn summary(loaded: &Loaded) -> String {
 
 fn unknown_domain(found: String, loaded: &Loaded) -> Error {
     let known = loaded.rules.sorted_domains().into_iter();
-    let known: Vec<&str> = known.map(|domain| &*domain.name).collect();
-    Error::UnknownDomain { found, known: known.join(", ") }
+    Error::UnknownDomain { found, known: list(known.map(|domain| domain.name.to_string())) }
+}
+
+fn list(names: impl Iterator<Item = String>) -> String {
+    names.collect::<Vec<_>>().join(", ")
 }
