@@ -330,7 +330,8 @@ async fn load(envoy: SocketAddr, stop: CancellationToken) -> (u64, Vec<u16>) {
 async fn a_rolling_restart_of_two_servers_under_load_fails_no_call() {
     let policy = tenants(&[("acme", "unlimited: true"), ("blocked", "requests_per_unit: 0")])
         .replace("unit: year, unlimited", "unlimited");
-    let drain = [("DRAIN_DELAY", "1s")];
+    // Envoy acts on a change of health up to a second late (`update_merge_window`).
+    let drain = [("DRAIN_DELAY", "3s")];
     let mut servers =
         [Tidegate::start_with(&policy, &drain).await, Tidegate::start_with(&policy, &drain).await];
     let addresses = servers.each_ref().map(|server| server.grpc);
@@ -358,7 +359,7 @@ async fn a_rolling_restart_of_two_servers_under_load_fails_no_call() {
     let mut n_answered = 0;
     for client in clients {
         let (n, failed) = client.await.unwrap();
-        assert_eq!(failed, Vec::<u16>::new(), "of {n} calls");
+        assert!(failed.is_empty(), "{failed:?} of {n} calls\n{}", envoy.troubles().await);
         n_answered += n;
     }
     assert!(n_answered > 200, "{n_answered}");

@@ -58,6 +58,11 @@ impl Envoy {
         .await;
     }
 
+    /// What it has counted of its calls to Tidegate, for people.
+    pub async fn troubles(&self) -> String {
+        http::get(self.admin, "/stats?filter=cluster.tidegate&usedonly", &[]).await.body
+    }
+
     async fn run(bootstrap: &str) -> Self {
         let folder = TempDir::new().unwrap();
         let config = folder.path().join("envoy.yaml");
