@@ -56,9 +56,11 @@ async fn a_refusal_on_a_living_shard_stands_beside_a_dead_one() {
         }
     }
     let of_living = of_living.unwrap();
-    for _ in 0..8 {
-        client.decided_by("shop", &[("open", &of_living)]).await.unwrap();
-    }
+    eventually("a refusal by Redis", async || {
+        let (code, _) = client.decided_by("shop", &[("open", &of_living)]).await.unwrap();
+        (code == Code::OverLimit).then_some(())
+    })
+    .await;
     for node in [0, redis.replica_of(0).await] {
         redis.nodes[node].process.signal("STOP");
     }

@@ -2,10 +2,12 @@
 
 use crate::callers::{calls_while, decided_by_redis, deciders, on_cluster, users};
 use crate::support::eventually;
-use crate::support::grpc::{Code, descriptor, request};
+use crate::support::grpc::{Client, Code, descriptor, request};
 use crate::support::redis::{Redis, RedisCluster};
 use crate::support::tidegate::Tidegate;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 /// Waits until a shard's replica has taken its master's place.
 async fn taken_over(redis: &RedisCluster, replica: usize) {
@@ -117,35 +119,23 @@ descriptors:
         Tidegate::start_with(POLICY, &settings).await,
         Tidegate::start_with(POLICY, &settings).await,
     ];
-    let done = AtomicBool::new(false);
-    let charging = async {
-        let mut callers = tokio::task::JoinSet::new();
-        let (ended, over) = tokio::sync::watch::channel(false);
-        for user in 0..30 {
-            let clients = [servers[0].client().await, servers[1].client().await];
-            callers.spawn(charge_until(over.clone(), clients, user));
-        }
-        eventually("the end of the move", async || done.load(Ordering::SeqCst).then_some(())).await;
-        ended.send(true).unwrap();
-        callers.join_all().await;
-    };
-    let moving = async {
-        redis.reshard(0, 1, 700).await;
-        redis.reshard(1, 2, 700).await;
-        done.store(true, Ordering::SeqCst);
-    };
-    tokio::join!(charging, moving);
+    let (ended, over) = watch::channel(false);
+    let mut callers = JoinSet::new();
+    for user in 0..30 {
+        let clients = [servers[0].client().await, servers[1].client().await];
+        callers.spawn(charge_until(over.clone(), clients, user));
+    }
+    redis.reshard(0, 1, 300).await;
+    redis.reshard(1, 2, 300).await;
+    ended.send(true).unwrap();
+    callers.join_all().await;
     for server in &servers {
         assert!(server.sum("tidegate_fallback_decisions_total", "").await < 1.0);
     }
 }
 
 /// Charges a user in turn through each server: each charge counts once, whoever makes it.
-async fn charge_until(
-    over: tokio::sync::watch::Receiver<bool>,
-    mut clients: [crate::support::grpc::Client; 2],
-    user: u32,
-) {
+async fn charge_until(over: watch::Receiver<bool>, mut clients: [Client; 2], user: u32) {
     let user = user.to_string();
     let mut n_charged = 0;
     while !*over.borrow() {
@@ -156,6 +146,7 @@ async fn charge_until(
             assert_eq!(answer.overall_code(), Code::Ok);
             assert_eq!(answer.statuses[0].limit_remaining, 4_000_000_000 - n_charged, "{user}");
         }
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert!(n_charged > 0);
 }
