@@ -210,6 +210,21 @@ impl Limit {
         }
     }
 
+    /// The most hits that one charge may ever take: L for the windows, B for a token bucket, the
+    /// larger of the two for a leaky one.
+    pub fn most_at_once(&self) -> u64 {
+        match self.algorithm {
+            Algorithm::LeakyBucket if self.requests > 0 => {
+                self.capacity().max(self.requests.into())
+            }
+            Algorithm::LeakyBucket
+            | Algorithm::TokenBucket
+            | Algorithm::FixedWindow(_)
+            | Algorithm::SlidingWindowLog
+            | Algorithm::SlidingWindowCounter => self.capacity(),
+        }
+    }
+
     /// (L, W), as formulas take them; W is never 0.
     fn rate(&self) -> (u64, u64) {
         (self.requests.into(), self.window.0.max(1))

@@ -1,7 +1,7 @@
 //! Asking the store: only for what its last refusals do not answer, and never in vain.
 
 use super::charges::Items;
-use super::failure::{StandIn, refused};
+use super::failure::{StandIn, refused, still_refused};
 use super::plan::Plan;
 use super::verdicts::Verdicts;
 use super::{DecidedBy, Error, Limiter};
@@ -19,6 +19,7 @@ struct Denial {
     first: usize,
     /// The item that refuses.
     item: usize,
+    hits: u64,
     wait: Micros,
 }
 
@@ -96,7 +97,7 @@ impl StandIn {
             let mut others = items.iter().enumerate().filter(|(other, _)| *other != at);
             let is_needed = others.any(|(_, item)| item.post_paid);
             if !is_needed && longest.is_none_or(|longest| wait > longest.wait) {
-                longest = Some(Denial { first, item: first + at, wait });
+                longest = Some(Denial { first, item: first + at, hits, wait });
             }
         }
         longest
@@ -156,9 +157,10 @@ fn changes_nothing(item: &BatchItem, decision: &Decision) -> bool {
 /// The outcomes of a whole batch, from those of its rest and from what is remembered.
 fn with_denials(batch: &Batch, rest: &Part, outcomes: Outcomes, denials: &Denials) -> Outcomes {
     let filler = |at: usize, item: &BatchItem| {
-        let denial = denials.iter().find(|denial| denial.item == at);
-        let decision = refused(&item.limit, denial.map(|denial| denial.wait));
-        Ok(Decision { allowed: denial.is_none(), ..decision })
+        Ok(match denials.iter().find(|denial| denial.item == at) {
+            Some(denial) => still_refused(&item.limit, denial.hits, denial.wait),
+            None => Decision { allowed: true, ..refused(&item.limit, None) },
+        })
     };
     let items = batch.items.iter().enumerate();
     let mut whole: Outcomes = items.map(|(at, item)| filler(at, item)).collect();

@@ -1,8 +1,8 @@
 //! Six nodes: slots, moves, failovers.
 
-use crate::house::{House, batch, cluster, config, limit, limit_by, n_allowed, patient};
+use crate::house::{House, batch, cluster, config, group, limit, limit_by, n_allowed, patient};
 use crate::support::eventually;
-use crate::support::redis::{Redis, RedisCluster, redis_cli};
+use crate::support::redis::{Redis, RedisCluster};
 use ::redis::cmd;
 use futures_util::future::join_all;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -54,21 +54,7 @@ async fn a_slot_may_move_while_its_buckets_are_charged() {
         }
     };
     let moving = async {
-        let (from, to) = (redis.id(0).await, redis.id(1).await);
-        let arguments = [
-            "--cluster",
-            "reshard",
-            &redis.nodes[0].address(),
-            "--cluster-from",
-            &from,
-            "--cluster-to",
-            &to,
-            "--cluster-slots",
-            "1500",
-            "--cluster-yes",
-        ];
-        let arguments = arguments.map(Into::into);
-        tokio::task::spawn_blocking(move || redis_cli(&arguments)).await.unwrap();
+        redis.reshard(0, 1, 1500).await;
         done.store(true, Ordering::SeqCst);
     };
     tokio::join!(charging, moving);
@@ -106,6 +92,38 @@ async fn a_slot_that_is_on_the_move_is_asked_for_where_it_goes() {
         let _: String = node.ask(&["CLUSTER", "SETSLOT", &slot, "NODE", &to_id]).await;
     }
     assert!(!house.take("old", limit(5)).await.unwrap().allowed, "and stays");
+}
+
+/// Two buckets of one tag, one of which has moved: neither server has both, and says to try again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_that_is_torn_by_a_move_is_not_decided_in_halves() {
+    let redis = RedisCluster::start().await;
+    let house = House::open(config(cluster(&redis))).await;
+    let (one, other) = (limit(5), limit_by(Algorithm::SlidingWindowCounter, 5));
+    let charges = [("t", one, Charge::Take(1)), ("t", other, Charge::Take(1))];
+    let list = group(&charges);
+    assert_eq!(n_allowed(&house.decide(&list).await), 2);
+    let slot = slot(&redis.nodes[0], "t").await;
+    let from = redis.master_of(slot).await;
+    let to = (from + 1) % 3;
+    let (from_id, to_id) = (redis.id(from).await, redis.id(to).await);
+    let slot = slot.to_string();
+    let _: String =
+        redis.nodes[to].ask(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &from_id]).await;
+    let _: String =
+        redis.nodes[from].ask(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &to_id]).await;
+    let port = redis.nodes[to].port.to_string();
+    let migrate = async |limit| {
+        let key = crate::house::key("t", limit);
+        let words = ["MIGRATE", "127.0.0.1", &port, &key, "0", "1000"];
+        redis.nodes[from].ask::<String>(&words).await
+    };
+    migrate(one).await;
+    assert_eq!(house.decide(&list).await[0], Err(StoreError::ClusterDown));
+    migrate(other).await;
+    let decided = house.decide(&list).await;
+    let left: Vec<_> = decided.iter().map(|one| one.as_ref().unwrap().remaining).collect();
+    assert_eq!(left, [3, 3], "what could not be decided has taken nothing");
 }
 
 #[tokio::test(flavor = "multi_thread")]

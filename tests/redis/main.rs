@@ -13,11 +13,21 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod authority;
+mod callers;
+mod clocks;
 mod cluster;
+mod declared;
 mod faults;
 mod house;
+mod outage;
+mod probes;
 mod program;
 mod secure;
 mod sentinel;
 mod single;
+mod stand_in;
 mod start;
+mod unrest;
+mod ways;
+mod wrong;

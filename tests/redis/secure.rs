@@ -1,41 +1,11 @@
 //! TLS, users, and credentials that change.
 
+use crate::authority::{Authority, Secure};
 use crate::house::{House, config, limit, patient, servers, single};
-use crate::support::authority::Authority;
 use crate::support::eventually;
 use crate::support::redis::Redis;
 use std::fs;
 use tidegate::store::{Address, Credentials, RedisServers, TlsFiles, Topology};
-
-/// What a test does with an authority of its own.
-trait Secure {
-    async fn server(&self, host: &str, wants_ours: bool) -> Redis;
-    fn trusted(&self) -> TlsFiles;
-}
-
-impl Secure for Authority {
-    /// A server that speaks TLS with a certificate for a host.
-    async fn server(&self, host: &str, wants_ours: bool) -> Redis {
-        let (cert, key) = self.issue("server", host);
-        let ca = self.ca();
-        let wants_ours = if wants_ours { "yes" } else { "no" };
-        Redis::start_tls(&[
-            "--tls-cert-file",
-            &cert,
-            "--tls-key-file",
-            &key,
-            "--tls-ca-cert-file",
-            &ca,
-            "--tls-auth-clients",
-            wants_ours,
-        ])
-        .await
-    }
-
-    fn trusted(&self) -> TlsFiles {
-        TlsFiles { ca: Some(self.file("ca.pem")), ..TlsFiles::default() }
-    }
-}
 
 /// A server by the name `localhost`, with TLS.
 fn encrypted(redis: &Redis, tls: TlsFiles) -> RedisServers {

@@ -93,6 +93,45 @@ async fn keys_carry_the_prefix_and_expire() {
     assert!((17_281_000 - 30_000..=17_281_001).contains(&ttl), "{ttl}");
 }
 
+/// What stores nothing renews no expiry, and what stores something never leaves a key without one.
+#[tokio::test]
+async fn an_expiry_is_renewed_by_what_is_recorded_and_by_nothing_else() {
+    let redis = Redis::start().await;
+    let house = House::open(patient(single(&redis))).await;
+    let ttl = async |key: &str| -> i64 { redis.ask(&["PTTL", key]).await };
+    let soon = 1_000_000;
+    for algorithm in Algorithm::ALL {
+        let (tag, limit) = (algorithm.name(), limit_by(algorithm, 3));
+        let key = key(tag, limit);
+        house.ask(tag, limit, Charge::Peek).await.unwrap();
+        assert_eq!(ttl(&key).await, -2, "{tag}: a peek creates nothing");
+        house.ask(tag, limit, Charge::Take(2)).await.unwrap();
+        assert!(ttl(&key).await > 0, "{tag}");
+        for charge in [Charge::Peek, Charge::Take(9), Charge::Refund(0)] {
+            let _: i64 = redis.ask(&["PEXPIRE", &key, &soon.to_string()]).await;
+            house.ask(tag, limit, charge).await.unwrap();
+            let left = ttl(&key).await;
+            assert!(0 < left && left <= soon, "{tag}: {left} after {charge:?}");
+        }
+        for charge in [Charge::Take(1), Charge::Refund(1)] {
+            let _: i64 = redis.ask(&["PERSIST", &key]).await;
+            house.ask(tag, limit, charge).await.unwrap();
+            assert!(ttl(&key).await > 0, "{tag}: none after {charge:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_algorithm_reads_what_another_has_stored() {
+    let redis = Redis::start().await;
+    let house = House::open(patient(single(&redis))).await;
+    for algorithm in Algorithm::ALL {
+        assert_eq!(house.take("a", limit_by(algorithm, 3)).await.unwrap().remaining, 2);
+    }
+    // The probe of the start is one more.
+    assert_eq!(redis.keys().await.len(), Algorithm::ALL.len() + 1);
+}
+
 #[tokio::test]
 async fn an_expiry_is_later_at_random_if_so_wished() {
     let redis = Redis::start().await;

@@ -9,9 +9,10 @@ pub use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::{
     Code, DescriptorStatus,
 };
 
-use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitResponse;
+pub use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitResponse;
 use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_service_client::RateLimitServiceClient;
-use envoy_types::pb::google::protobuf::UInt64Value;
+use envoy_types::pb::google::protobuf::value::Kind;
+use envoy_types::pb::google::protobuf::{UInt64Value, Value};
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
@@ -70,6 +71,17 @@ impl Client {
         self.0.should_rate_limit(request).await.map(tonic::Response::into_inner)
     }
 
+    /// The answer to one descriptor, and who decided it.
+    pub async fn decided_by(
+        &mut self,
+        domain: &str,
+        entries: &[(&str, &str)],
+    ) -> Result<(Code, String), Status> {
+        let answer = self.ask(request(domain, vec![descriptor(entries)])).await?;
+        let by = metadata(&answer, "decidedBy").remove(0);
+        Ok((answer.overall_code(), by))
+    }
+
     /// The status of a request with one descriptor.
     pub async fn status(
         &mut self,
@@ -79,6 +91,23 @@ impl Client {
         let mut answer = self.ask(request(domain, vec![descriptor])).await.unwrap();
         assert_eq!(answer.statuses.len(), 1, "{answer:?}");
         answer.statuses.remove(0)
+    }
+}
+
+/// Texts of each descriptor's dynamic metadata, such as `decidedBy`; empty where it has none.
+pub fn metadata(answer: &RateLimitResponse, name: &str) -> Vec<String> {
+    let text = |value: &Value| match &value.kind {
+        Some(Kind::StringValue(text)) => text.clone(),
+        _ => String::new(),
+    };
+    let field = |value: &Value| match &value.kind {
+        Some(Kind::StructValue(of)) => of.fields.get(name).map(text).unwrap_or_default(),
+        _ => String::new(),
+    };
+    let metadata = answer.dynamic_metadata.as_ref().expect("RESPONSE_DYNAMIC_METADATA=true");
+    match &metadata.fields["descriptors"].kind {
+        Some(Kind::ListValue(list)) => list.values.iter().map(field).collect(),
+        other => panic!("{other:?}"),
     }
 }
 

@@ -55,6 +55,13 @@ impl Process {
         assert!(status.success(), "`{command}` failed");
     }
 
+    /// Memory that it has in use, in KiB.
+    pub fn resident_kib(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
     /// Ends it at once.
     pub fn kill(&mut self) {
         self.child.kill().ok();

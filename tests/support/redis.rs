@@ -3,6 +3,7 @@
 use super::eventually;
 use super::process::Process;
 use ::redis::{Client, Cmd, FromRedisValue, RedisResult, cmd};
+use std::ffi::OsStr;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -193,6 +194,51 @@ impl RedisCluster {
         cluster
     }
 
+    /// Tells a shard's replica to take over, and waits until it has.
+    pub async fn fail_over(&self, master: usize) {
+        let replica = self.replica_of(master).await;
+        let _: String = self.nodes[replica].ask(&["CLUSTER", "FAILOVER"]).await;
+        eventually("the new master", async || {
+            let role: Vec<::redis::Value> = self.nodes[replica].ask(&["ROLE"]).await;
+            (role.first() == Some(&::redis::Value::BulkString(b"master".to_vec()))).then_some(())
+        })
+        .await;
+    }
+
+    /// The replica of a master, by their places among the nodes.
+    pub async fn replica_of(&self, master: usize) -> usize {
+        let id = self.id(master).await;
+        for at in 3..self.nodes.len() {
+            let Ok(nodes) = self.nodes[at].try_ask::<String>(cmd("CLUSTER").arg("NODES")).await
+            else {
+                continue;
+            };
+            if nodes.lines().any(|line| line.contains("myself,slave") && line.contains(&id)) {
+                return at;
+            }
+        }
+        panic!("node {master} has no replica");
+    }
+
+    /// The slot of a key.
+    pub async fn slot_of(&self, key: &str) -> u16 {
+        self.nodes[0].ask(&["CLUSTER", "KEYSLOT", key]).await
+    }
+
+    /// Moves slots from one master to another, as an operator does.
+    pub async fn reshard(&self, from: usize, to: usize, n_slots: u16) {
+        let mut arguments = vec!["--cluster".to_owned(), "reshard".to_owned()];
+        arguments.extend([
+            self.nodes[from].address(),
+            "--cluster-from".into(),
+            self.id(from).await,
+        ]);
+        arguments.extend(["--cluster-to".into(), self.id(to).await, "--cluster-yes".into()]);
+        arguments.extend(["--cluster-slots".into(), n_slots.to_string()]);
+        let moving = tokio::task::spawn_blocking(move || redis_cli(&arguments));
+        moving.await.unwrap();
+    }
+
     /// Every node, as `host:port`.
     pub fn addresses(&self) -> Vec<String> {
         self.nodes.iter().map(Redis::address).collect()
@@ -232,12 +278,16 @@ pub fn redis_cli(arguments: &[String]) {
 
 const ADVICE: &str = "`apt-get install redis-server` brings it";
 
+/// The variable that names another server to test with, such as a `valkey-server`.
+const SERVER: &str = "REDIS_SERVER";
+
 fn launch(arguments: &[String], folder: &Path) -> Process {
-    assert!(found("redis-server"), "no redis-server in PATH; {ADVICE}");
-    Process::start("redis-server", Command::new("redis-server").args(arguments).current_dir(folder))
+    let server = std::env::var_os(SERVER).unwrap_or_else(|| "redis-server".into());
+    assert!(found(&server), "no {} in PATH; {ADVICE}", server.display());
+    Process::start("redis-server", Command::new(&server).args(arguments).current_dir(folder))
 }
 
-fn found(program: &str) -> bool {
+fn found(program: &OsStr) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
         .map(|folder: PathBuf| folder.join(program))

@@ -102,6 +102,20 @@ impl Tidegate {
         line.map_or(0.0, |value| value.trim().parse().unwrap())
     }
 
+    /// The sum of all series of a metric whose labels hold this text.
+    pub async fn sum(&self, name: &str, labels: &str) -> f64 {
+        let text = self.get("/metrics").await.body;
+        let series = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('{'));
+        let found =
+            series.filter_map(|line| line.rsplit_once(' ')).filter(|(l, _)| l.contains(labels));
+        found.map(|(_, value)| value.parse::<f64>().unwrap()).sum()
+    }
+
+    /// Memory that it has in use, in KiB.
+    pub fn resident_kib(&self) -> u64 {
+        self.process.resident_kib()
+    }
+
     /// All that it has printed so far.
     pub fn log(&self) -> String {
         self.process.log()

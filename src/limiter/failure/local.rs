@@ -1,6 +1,6 @@
 //! Local buckets: what they are asked, and what they answer.
 
-use super::{Modes, StandIn, refused};
+use super::{Modes, StandIn, refused, still_refused};
 use crate::algorithm::{Charge, Decision, Limit};
 use crate::clock::Micros;
 use crate::rules::FailureMode;
@@ -27,8 +27,8 @@ struct Asked {
     charge: Charge,
     /// Hits beyond the bucket: admitted once it is full, and owed from then on.
     debt: u64,
-    /// What the store said, or `closed`: it is refused until then, whatever the bucket holds.
-    refused_for: Option<Micros>,
+    /// What the store said, or `closed`: it is refused so, whatever the bucket holds.
+    refused: Option<Decision>,
     post_paid: bool,
 }
 
@@ -47,15 +47,20 @@ impl Local {
         let now = stand_in.now();
         for group in &batch.groups {
             let members = batch.members.get(group.clone()).unwrap_or_default();
-            let undecided = |member: &&BatchMember| {
-                outcomes.get(member.items.start).is_some_and(Result::is_err)
-            };
+            let is_undecided =
+                |member: &BatchMember| outcomes.get(member.items.start).is_some_and(Result::is_err);
+            if !members.iter().any(is_undecided) {
+                continue;
+            }
             let start = local.batch.members.len();
             let is_alone = members.len() == 1;
-            for member in members.iter().filter(undecided) {
+            for member in members {
                 let items = member.items.clone().filter_map(|place| {
                     let (item, mode) = (batch.items.get(place)?, modes.get(place)?);
-                    let asked = stand_in.asked(batch, item, *mode, member.charge, now)?;
+                    let asked = match outcomes.get(place)? {
+                        Ok(decision) => Asked::decided(item, member.charge, *decision)?,
+                        Err(_) => stand_in.asked(batch, item, *mode, member.charge, now)?,
+                    };
                     Some((item.clone(), Asked { place, ..asked }))
                 });
                 local.push(member, is_alone, items.collect());
@@ -123,25 +128,20 @@ impl StandIn {
         now: Micros,
     ) -> Option<Asked> {
         let is_take = matches!(charge, Charge::Take(_));
-        let refused_for = match mode {
+        let refused = match mode {
             FailureMode::Open | FailureMode::Error => return None,
             FailureMode::Closed if !is_take => return None,
-            FailureMode::Closed => Some(super::CLOSED_WAIT),
+            FailureMode::Closed => Some(refused(&item.limit, Some(super::CLOSED_WAIT))),
             FailureMode::Local if matches!(charge, Charge::Refund(_)) => None,
             FailureMode::Local => {
-                self.refusals.refused(batch.key(item), &item.limit, charge.hits(), now)
+                let (limit, hits) = (&item.limit, charge.hits());
+                let wait = self.refusals.refused(batch.key(item), limit, hits, now);
+                wait.map(|wait| still_refused(limit, hits, wait))
             }
         };
-        let paced = self.share.pace(&item.limit, item.post_paid);
-        let asked = Asked {
-            place: 0,
-            limit: paced,
-            charge,
-            debt: 0,
-            refused_for,
-            post_paid: item.post_paid,
-        };
-        Some(match refused_for {
+        let limit = self.share.pace(&item.limit, item.post_paid);
+        let asked = Asked { place: 0, limit, charge, debt: 0, refused, post_paid: item.post_paid };
+        Some(match refused {
             // It refuses its group as a limit of nothing does, and remembers nothing.
             Some(_) if is_take => asked.of_nothing(),
             _ => asked.heavy(),
@@ -150,6 +150,17 @@ impl StandIn {
 }
 
 impl Asked {
+    /// What the store refused of a group that it could not decide as a whole, as where the group has
+    /// limits in two Redis: it refuses the rest as well.
+    fn decided(item: &BatchItem, charge: Charge, decision: Decision) -> Option<Self> {
+        let is_refused = !decision.allowed && matches!(charge, Charge::Take(_));
+        is_refused.then(|| {
+            let (limit, post_paid) = (item.limit, item.post_paid);
+            let refused = Some(decision);
+            Self { place: 0, limit, charge, debt: 0, refused, post_paid }.of_nothing()
+        })
+    }
+
     fn of_nothing(mut self) -> Self {
         self.limit.requests = 0;
         self.limit.count_denied = false;
@@ -171,8 +182,8 @@ impl Asked {
     }
 
     fn answer(&self, decision: Decision) -> Decision {
-        if let Some(wait) = self.refused_for {
-            return Decision { written: decision.written, ..refused(&self.limit, Some(wait)) };
+        if let Some(refused) = self.refused {
+            return Decision { written: decision.written, ..refused };
         }
         if self.debt == 0 || !decision.written {
             return decision;

@@ -146,6 +146,12 @@ pub(super) fn refused(limit: &Limit, wait: Option<Micros>) -> Decision {
     }
 }
 
+/// A refusal that is known to hold for so long. Hits that never fit wait for nothing.
+pub(super) fn still_refused(limit: &Limit, hits: u64, wait: Micros) -> Decision {
+    let fits = hits <= limit.most_at_once();
+    Decision { wait: fits.then_some(wait), ..refused(limit, Some(wait)) }
+}
+
 /// A local bucket's decision with the use that metrics measure by the rule's limit: none or all.
 fn in_use(limit: &Limit, decision: Decision) -> Decision {
     let used = if decision.allowed { 0 } else { limit.capacity() };

@@ -87,6 +87,26 @@ fn the_duration_counts_down_until_the_store_is_asked_again() {
 }
 
 #[test]
+fn what_never_fits_says_so_whoever_refuses_it() {
+    let house = house(domain([
+        rule("a", [bucket(3)]),
+        rule("f", [per(3, Unit::Hour)]),
+        rule("p", [bucket(3).by(Algorithm::LeakyBucket).burst(2)]),
+    ]));
+    for key in ["a=x", "f=x", "p=x"] {
+        house.passes(&of(key), 4);
+        let heavy = house.ask([of(key).hits(4)]).statuses[0].clone();
+        assert_eq!((heavy.decided_by, heavy.never_fits), (DecidedBy::DenyCache, true), "{key}");
+        let fits = house.ask([of(key).hits(3)]).statuses[0].clone();
+        assert_eq!((fits.decided_by, fits.never_fits), (DecidedBy::DenyCache, false), "{key}");
+        house.fail(&["{"]);
+        let heavy = house.ask([of(key).hits(4)]).statuses[0].clone();
+        assert_eq!((heavy.code, heavy.never_fits), (Code::OverLimit, true), "{key}");
+        house.fail(&[]);
+    }
+}
+
+#[test]
 fn switched_off_the_store_is_always_asked() {
     let house = with_max(Micros(0), domain([rule("a", [bucket(2)])]));
     assert_eq!(calls(&house, || _ = house.passes(&of("a=x"), 5)), 5);

@@ -202,6 +202,8 @@ async fn received(
         Err(error) => error,
         Ok(receiver) => match timeout_at(deadline, receiver).await {
             Ok(Ok(outcomes)) => return outcomes,
+            // What nobody can wait for any longer is not sent.
+            Ok(Err(_)) if Instant::now() >= deadline => StoreError::Timeout,
             Ok(Err(_)) => StoreError::Unreachable,
             Err(_) => StoreError::Timeout,
         },

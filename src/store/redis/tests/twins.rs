@@ -15,11 +15,12 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use redis::{Cmd, Connection};
 use smallvec::SmallVec;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::fs;
 use std::ops::Range;
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// Keys outlive the test, however busy the machine.
 const EXTRA_MS: u64 = 3_600_000;
@@ -133,10 +134,20 @@ fn house(
     n_asks: Range<usize>,
     n_groups: Range<usize>,
 ) -> impl Strategy<Value = House> {
+    house_by(later().boxed(), n_members, n_asks, n_groups)
+}
+
+/// A house whose calls are so much later each.
+fn house_by(
+    later: BoxedStrategy<i64>,
+    n_members: Range<usize>,
+    n_asks: Range<usize>,
+    n_groups: Range<usize>,
+) -> impl Strategy<Value = House> {
     vec(limits(), 1..4).prop_flat_map(move |buckets| {
         let asked = asked(buckets.len(), n_asks.clone());
         let groups = vec(vec(asked, n_members.clone()), n_groups.clone());
-        let step = (later(), groups).prop_map(|(later, groups)| Step { later, groups });
+        let step = (later.clone(), groups).prop_map(|(later, groups)| Step { later, groups });
         let house = vec(step, 1..40).prop_map(move |steps| (buckets.clone(), steps));
         house.prop_map(|(buckets, steps)| House { buckets, steps }.without_overflow())
     })
@@ -155,6 +166,14 @@ impl House {
             {
                 *hits = (*hits).min(1 << 40);
             }
+        }
+        self
+    }
+
+    /// The same with windows of a few seconds.
+    fn hurried(mut self) -> Self {
+        for limit in self.buckets.iter_mut().flatten() {
+            limit.window = Micros::from_secs(1 + limit.window.ceil_secs() % 6);
         }
         self
     }
@@ -256,18 +275,58 @@ impl Lua {
             now = now.saturating_add_signed(step.later).max(START / 2);
             let units: Vec<_> =
                 step.groups.iter().map(|group| house.unit(group, self.n_cases)).collect();
+            let called = Instant::now();
             let lua = self.decide(&units, Micros(now));
+            let mut resets = BTreeMap::new();
             for (group, lua) in step.groups.iter().zip(lua) {
                 let rust = house.decide(&mut states, group, Micros(now));
-                prop_assert_eq!(lua, rust, "lua, rust; step {} at {}: {:?}", n, now, group);
+                prop_assert_eq!(&lua, &rust, "lua, rust; step {} at {}: {:?}", n, now, group);
+                let asks = group.iter().flat_map(|asked| &asked.asks);
+                let written = asks.zip(lua).filter(|(_, decision)| decision.written);
+                resets.extend(written.map(|(ask, decision)| (ask.bucket, (*ask, decision.reset))));
+            }
+            for (ask, reset) in resets.into_values() {
+                self.check_expiry(house, &ask, reset, called)?;
             }
         }
         for (bucket, state) in states.iter().enumerate() {
-            let key = format!("{{{}}}{bucket}", self.n_cases);
-            let ttl: i64 = Cmd::new().arg("PTTL").arg(&key).query(&mut self.connection).unwrap();
+            let ttl = self.ttl(bucket);
             prop_assert!(ttl != -1, "bucket {} lives for ever", bucket);
             prop_assert_eq!(ttl == -2, state.as_ref().is_none_or(is_empty), "bucket {}", bucket);
         }
+        Ok(())
+    }
+}
+
+impl Lua {
+    fn ttl(&mut self, bucket: usize) -> i64 {
+        let key = format!("{{{}}}{bucket}", self.n_cases);
+        Cmd::new().arg("PTTL").arg(key).query(&mut self.connection).unwrap()
+    }
+
+    /// What was just written is kept until it is as if unused, and a second; a log until its newest
+    /// entry is a window old.
+    fn check_expiry(
+        &mut self,
+        house: &House,
+        ask: &Ask,
+        reset: Micros,
+        called: Instant,
+    ) -> Result<(), TestCaseError> {
+        let limit = house.limit(ask);
+        let is_log = limit.algorithm == Algorithm::SlidingWindowLog;
+        let most = if is_log { reset.max(Micros(limit.window.0 * 2)) } else { reset };
+        let kept = |time: Micros| i64::try_from(time.0 / 1000 + 1001 + EXTRA_MS).unwrap();
+        let ttl = self.ttl(ask.bucket);
+        let passed = i64::try_from(called.elapsed().as_millis()).unwrap() + 1;
+        let is_right = (kept(reset) - passed..=kept(most)).contains(&ttl);
+        prop_assert!(
+            is_right || (is_log && ttl == -2),
+            "{} ms, reset {:?}, {:?}",
+            ttl,
+            reset,
+            limit
+        );
         Ok(())
     }
 }
@@ -282,6 +341,13 @@ fn run(n_cases: u32, houses: impl Strategy<Value = House>) {
 #[test]
 fn single_charges_are_decided_alike() {
     run(400, house(1..2, 1..2, 1..6));
+}
+
+/// Where what drips in adds up to whole hits, and windows end at the very microsecond.
+#[test]
+fn whole_seconds_are_decided_alike() {
+    let later = (0_i64..6).prop_map(|seconds| seconds * 1_000_000);
+    run(300, house_by(later.boxed(), 1..2, 1..2, 1..3).prop_map(House::hurried));
 }
 
 #[test]
