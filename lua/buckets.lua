@@ -30,7 +30,8 @@ end
 -- Keeps a state for `ttl` microseconds; answers the error if that failed.
 local function store(key, kind, state, ttl)
   ttl = min(ttl, MAX)
-  local px = (ttl - ttl % 1000) / 1000 + extra_ms
+  -- As text: Redis would take a microsecond to write a double.
+  local px = string.format('%d', (ttl - ttl % 1000) / 1000 + extra_ms)
   local written
   if kind[2] then
     written = redis.pcall('SET', key, pack(kind[2], state[1], state[2], state[3]), 'PX', px)

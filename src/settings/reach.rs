@@ -64,7 +64,7 @@ const WORDS: [Word; 10] = [
     ),
     Word::secret("SENTINEL_AUTH", "The same for sentinels, which are never told `REDIS_AUTH`"),
     Word::new("TLS", BOOL, "false", "Speak TLS; implied by `rediss://`"),
-    Word::new("POOL_SIZE", "NUMBER", "10", "Connections to each server"),
+    Word::new("POOL_SIZE", "NUMBER", "2", "Connections to each server; few share more calls"),
     Word::new("TIMEOUT", "DURATION", "10s", "How long a first connection may take to be accepted"),
     Word::new(
         "OP_TIMEOUT",

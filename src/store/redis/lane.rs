@@ -183,7 +183,7 @@ impl Lane {
         let verdicts =
             exchange::decide(connection, &self.fleet, &self.node.address, &units, &waiters).await;
         self.count(&verdicts, sent.elapsed());
-        self.note(link, &verdicts, sent.elapsed());
+        self.note(link, &verdicts, sent);
         let mut pending =
             units.into_iter().zip(waiters).map(|(unit, waiter)| Pending { unit, waiter });
         for (n_units, verdict) in verdicts {
@@ -221,7 +221,7 @@ impl Lane {
     }
 
     /// Draws the conclusions: for the breaker, the connection, the topology and the log.
-    fn note(&mut self, link: &Link, verdicts: &[(usize, Verdict)], waited: Duration) {
+    fn note(&mut self, link: &Link, verdicts: &[(usize, Verdict)], sent: Instant) {
         for error in verdicts.iter().filter_map(|(_, verdict)| verdict.error()) {
             self.node.complain(error);
             if matches!(error, StoreError::ReadOnly | StoreError::Unreachable) {
@@ -234,8 +234,8 @@ impl Lane {
         let first = verdicts.first().and_then(|(_, verdict)| verdict.error());
         match first {
             // Callers that give up so soon say nothing about the server.
-            Some(StoreError::Timeout) if waited < SOON => {}
-            Some(StoreError::Timeout) => self.unanswered(link),
+            Some(StoreError::Timeout) if sent.elapsed() < SOON => {}
+            Some(StoreError::Timeout) => self.unanswered(link, sent),
             Some(StoreError::Unreachable | StoreError::Loading | StoreError::Busy) => {
                 self.node.failed();
             }
@@ -246,8 +246,11 @@ impl Lane {
         }
     }
 
-    fn unanswered(&mut self, link: &Link) {
-        self.node.failed();
+    /// A server that has answered others meanwhile has too much to do, but is there.
+    fn unanswered(&mut self, link: &Link, sent: Instant) {
+        if self.node.last_answer() < sent {
+            self.node.failed();
+        }
         let since = *self.silent_since.get_or_insert_with(Instant::now);
         if since.elapsed() >= SILENCE && self.node.last_answer() > since {
             link.close();
