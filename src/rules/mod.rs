@@ -2,6 +2,7 @@
 
 mod denied;
 mod explain;
+pub mod idempotency;
 mod index;
 mod key;
 mod labels;

@@ -25,6 +25,7 @@ pub use store::{Backend, StoreSettings};
 
 use clap::ArgMatches;
 use policies::PathsSet;
+use std::time::Duration;
 
 /// What the environment holds under a name.
 pub type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
@@ -118,6 +119,11 @@ impl RawSettings {
             stop: stop?,
         })
     }
+}
+
+/// Reads a length of time as every setting does.
+pub fn duration(text: &str) -> Option<Duration> {
+    words::duration(text).ok()
 }
 
 /// Lets every switch stand without a value.
