@@ -108,7 +108,8 @@ fn read(options: &Options, manifests: Manifests) -> Result<Loaded, Report> {
     let n_files = files.len();
     let version = version(&files);
     let documents = documents(files, manifests, &mut faults);
-    let (others, documents): (Vec<_>, Vec<_>) = documents.into_iter().partition(idempotency::is_one);
+    let (others, documents): (Vec<_>, Vec<_>) =
+        documents.into_iter().partition(idempotency::is_one);
     let policy = match manifests {
         Manifests::Open => {
             let compiled = idempotency::compile(&others);

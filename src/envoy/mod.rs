@@ -3,6 +3,7 @@
 mod codec;
 mod convert;
 mod denied;
+mod ext_proc;
 mod headers;
 mod json;
 mod metadata;
@@ -16,6 +17,7 @@ mod service;
 mod timeout;
 
 pub use convert::Invalid;
+pub use ext_proc::{ExtProc, MAX_MESSAGE};
 pub use headers::{InvalidHeaderName, LimitHeaders};
 pub use json::{JsonError, answer, decode_request, encode_response};
 pub use patience::{Patience, TimedBody};

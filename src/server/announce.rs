@@ -9,12 +9,15 @@ use crate::settings::{Backend, Listen, StoreSettings};
 pub(super) fn listeners(listeners: &Listeners, listen: &Listen) {
     let version = env!("CARGO_PKG_VERSION");
     tracing::info!(version, "tidegate starts");
-    let Listeners { http, grpc, admin, prometheus } = listeners;
+    let Listeners { http, grpc, admin, prometheus, filter } = listeners;
     tracing::info!(address = %grpc, "grpc: rate-limit service, health, reflection");
     tracing::info!(address = %http, "http: /healthcheck /readyz /livez /metrics /json");
     tracing::info!(address = %admin, "admin: /rlconfig /bucket /log-level");
     if let Some(prometheus) = prometheus {
         tracing::info!(address = %prometheus, path = listen.prometheus_path, "prometheus: metrics");
+    }
+    if let Some(filter) = filter {
+        tracing::info!(address = %filter, "idempotency: ext_proc filter");
     }
 }
 

@@ -6,6 +6,7 @@ mod bind;
 mod connections;
 mod entries;
 mod example;
+mod filter;
 mod greeting;
 mod grpc;
 mod health;
@@ -22,16 +23,17 @@ use crate::envoy::{self, InvalidHeaderName, LimitHeaders, RateLimit};
 use crate::limiter::{self, Limiter, Share, StandIn, StandInOptions};
 use crate::rules::{Defaults, FailureMode};
 use crate::settings::{
-    Answers, Backend, DefaultAlgorithm, DefaultFailureMode, Listen, OutageSettings, Policies,
-    Settings, StoreSettings,
+    Answers, Backend, DefaultAlgorithm, DefaultFailureMode, IdempotencySettings, Listen,
+    OutageSettings, Policies, Settings, StoreSettings,
 };
 use crate::store::{DenyConfig, Misconfigured};
 use crate::telemetry::Metrics;
 use crate::telemetry::logging::LevelSwitch;
 use crate::{algorithm, config};
 use admin::Admin;
-use bind::Listeners;
+use bind::{Listener, Listeners};
 use connections::{Connections, Life, MaxAge};
+use filter::Filter;
 use health::Health;
 use http::{Http, Scrapes};
 use reload::Reload;
@@ -66,7 +68,8 @@ pub enum Error {
 /// Serves until a signal; returns when all that was under way is finished or overdue.
 pub async fn serve(settings: Settings, log: LevelSwitch) -> Result<(), Error> {
     let signals = Signals::new().map_err(Error::Signals)?;
-    let listeners = Listeners::bind(&settings.listen)?;
+    let filter = settings.idempotency.as_ref();
+    let mut listeners = Listeners::bind(&settings.listen, filter.map(|filter| &filter.address))?;
     let without_domains = settings.policies.ready_without_domains;
     let in_memory = settings.store.backend == Backend::Memory;
     let (health, health_service) = Health::new(without_domains, in_memory).await;
@@ -84,6 +87,9 @@ pub async fn serve(settings: Settings, log: LevelSwitch) -> Result<(), Error> {
     announce::example(&listeners, &parts.limiter);
     store_life.watch(Readiness::new(&parts.limiter, &parts.health, &settings.store));
 
+    if let Some(filter) = filter {
+        parts.start_filter(filter, listeners.filter.take(), &settings.listen, &life).await?;
+    }
     parts.serve(listeners, grpc, &settings, &life);
     let (reload_asked, signals) = signals.split();
     let (stop, run) = (life.stop.clone(), reload.run(changes, reload_asked));
@@ -123,6 +129,23 @@ impl Parts {
         let options = envoy_options(&settings.answers)?;
         let rate_limit = RateLimit::new(Arc::clone(&limiter), Arc::clone(&metrics), options);
         Ok(Self { clock, metrics, limiter, rate_limit: Arc::new(rate_limit), health, log })
+    }
+
+    /// Serves the idempotency filter on its own port.
+    async fn start_filter(
+        &self,
+        settings: &IdempotencySettings,
+        listener: Option<Listener>,
+        listen: &Listen,
+        life: &Life,
+    ) -> Result<(), Error> {
+        let filter = Filter::new(settings, &self.clock, &self.metrics, &self.health, life);
+        let router = filter.router(life);
+        filter.start(life).await.map_err(Error::Signals)?;
+        if let Some(listener) = listener {
+            Connections::grpc(max_age(listen), life.clone()).serve(listener, router);
+        }
+        Ok(())
     }
 
     fn reload(&self, options: config::Options) -> Reload {

@@ -2,6 +2,7 @@
 
 mod answers;
 mod faults;
+mod idempotency;
 mod listen;
 mod log;
 mod outage;
@@ -16,6 +17,7 @@ mod words;
 
 pub use answers::{Answers, LimitHeaderNames};
 pub use faults::{Faults, name};
+pub use idempotency::{Endpoint, IdempotencySettings};
 pub use listen::{Address, Listen};
 pub use log::{Log, LogFormat, LogLevel};
 pub use outage::OutageSettings;
@@ -45,6 +47,8 @@ pub struct RawSettings {
     #[command(flatten)]
     answers: answers::RawAnswers,
     #[command(flatten)]
+    idempotency: idempotency::RawIdempotency,
+    #[command(flatten)]
     metrics: RawMetrics,
     #[command(flatten)]
     log: log::RawLog,
@@ -63,6 +67,8 @@ pub struct Settings {
     pub store: StoreSettings,
     /// How requests are decided and answered.
     pub answers: Answers,
+    /// The idempotency filter, if there is one.
+    pub idempotency: Option<IdempotencySettings>,
     /// Cap of the label sets of metrics.
     pub metric_max_series: usize,
     /// What the log says and how.
@@ -105,6 +111,7 @@ impl RawSettings {
         let listen = self.listen.read(faults);
         let store = self.store.read(matches, environment, faults);
         let answers = self.answers.read(faults);
+        let idempotency = self.idempotency.read(faults);
         let max_series = &self.metrics.metric_max_series;
         let metric_max_series = faults.read("METRIC_MAX_SERIES", max_series, words::count);
         let log = self.log.read(faults);
@@ -114,6 +121,7 @@ impl RawSettings {
             listen: listen?,
             store: store?,
             answers: answers?,
+            idempotency: idempotency?,
             metric_max_series: metric_max_series?,
             log: log?,
             stop: stop?,

@@ -1,11 +1,13 @@
 //! What operators see: every metric series, declared once with typed labels; logging.
 
 mod declare;
+mod idempotency_series;
 pub mod logging;
 mod rule_limits;
 mod rule_series;
 mod store_series;
 
+pub use idempotency_series::{IdempotencySeries, RecordOp, RequestOutcome};
 pub use rule_series::{Counter, RuleSeries};
 pub use store_series::{ServerSeries, StoreOp, StoreSeries};
 
@@ -53,6 +55,8 @@ pub struct Metrics {
     evictions_seen: AtomicU64,
     store_info: IntGaugeVec,
     store: Arc<StoreSeries>,
+    /// The idempotency filter.
+    pub idempotency: IdempotencySeries,
     config_info: IntGaugeVec,
     config_warnings: IntGauge,
     config_rules: IntGauge,
@@ -104,6 +108,7 @@ impl Metrics {
             evictions_seen: AtomicU64::default(),
             store_info: declare.store_info(),
             store: StoreSeries::new(&declare),
+            idempotency: IdempotencySeries::new(&declare),
             config_info: declare.config_info(),
             config_warnings: declare.config_warnings(),
             config_rules: declare.config_rules(),

@@ -49,10 +49,13 @@ fn headers_that_are_not_named_do_not_count() {
 
 #[test]
 fn a_header_that_is_missing_is_not_an_empty_one() {
-    let named = FingerprintRule { headers: ["x-a".into(), "x-b".into()].into(), ..rule(BodyRule::Raw) };
+    let named =
+        FingerprintRule { headers: ["x-a".into(), "x-b".into()].into(), ..rule(BodyRule::Raw) };
     let of = |lines: &[(&str, &str)]| {
-        let headers: Vec<_> =
-            lines.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect();
+        let headers: Vec<_> = lines
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec()))
+            .collect();
         let content = Content { method: "POST", path: b"/", headers: &headers };
         Begun::of(&content, &named).with_body(b"")
     };
@@ -149,8 +152,24 @@ fn numbers_are_written_as_ecmascript_does() {
 #[test]
 fn what_is_no_json_has_no_canonical_form() {
     for text in [
-        "", "{", "[1,]", "[1 2]", "{\"a\"}", "{\"a\":}", "{a:1}", "tru", "\"a", "\"\n\"", "\"\\x\"",
-        "\"\\u12\"", "\"\\ud83dx\"", "\"\\ud83d\\u0041\"", "1 2", "nullx", "\u{feff}1", "[1]]",
+        "",
+        "{",
+        "[1,]",
+        "[1 2]",
+        "{\"a\"}",
+        "{\"a\":}",
+        "{a:1}",
+        "tru",
+        "\"a",
+        "\"\n\"",
+        "\"\\x\"",
+        "\"\\u12\"",
+        "\"\\ud83dx\"",
+        "\"\\ud83d\\u0041\"",
+        "1 2",
+        "nullx",
+        "\u{feff}1",
+        "[1]]",
     ] {
         check(text, None);
     }

@@ -7,6 +7,7 @@ pub use response::{ResponseRule, ServerError, StatusSet, Storing};
 pub use scope::{Anonymous, CertificateName, IdentitySource, KeySpace, Scope};
 
 use super::{OnLeaseExpired, pattern};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Everything that one file says.
@@ -15,7 +16,7 @@ pub struct IdempotencyPolicy {
     /// Part of every operation's identity: policies of different namespaces share nothing.
     pub namespace: Box<str>,
     /// In the order of the file: the first that matches holds.
-    pub routes: Box<[IdempotentRoute]>,
+    pub routes: Box<[Arc<IdempotentRoute>]>,
 }
 
 /// Requests that are protected in one way.
@@ -113,7 +114,7 @@ pub enum StoreFailure {
 
 impl IdempotencyPolicy {
     /// The first route that a request matches.
-    pub fn route(&self, target: Target<'_>) -> Option<&IdempotentRoute> {
+    pub fn route(&self, target: Target<'_>) -> Option<&Arc<IdempotentRoute>> {
         self.routes.iter().find(|route| route.matches.match_it(target))
     }
 }

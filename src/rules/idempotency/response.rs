@@ -45,9 +45,8 @@ const END: u16 = 500;
 const N_WORDS: usize = 5;
 
 /// Statuses that say what became of a request, and would say it again.
-const FINAL: [u16; 19] = [
-    400, 402, 404, 405, 406, 409, 410, 411, 412, 413, 414, 415, 416, 417, 418, 422, 424, 428, 431,
-];
+const FINAL: [u16; 19] =
+    [400, 402, 404, 405, 406, 409, 410, 411, 412, 413, 414, 415, 416, 417, 418, 422, 424, 428, 431];
 
 impl ResponseRule {
     /// What an answer of that status means.

@@ -12,6 +12,7 @@ use crate::config::shape::Level;
 use crate::rules::idempotency::{IdempotencyPolicy, IdempotentRoute, Matches};
 use parts::Parts;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 /// What documents came to. The policy is whole only if no fault is an error.
 #[derive(Debug)]
@@ -86,7 +87,7 @@ fn routes<'a>(
     sink: &mut Sink<'a>,
     fields: &Fields<'a>,
     defaults: &Parts,
-) -> Vec<IdempotentRoute> {
+) -> Vec<Arc<IdempotentRoute>> {
     let list = fields.get("routes");
     let items = sink.list(list);
     if items.is_empty() && !fields.misspells("routes") {
@@ -100,7 +101,7 @@ fn routes<'a>(
         let matches = matches(sink, &fields);
         let parts = Parts::read(sink, &fields).over(defaults);
         parts.check(sink, fields.place);
-        Some(parts.route(name?, matches))
+        Some(Arc::new(parts.route(name?, matches)))
     };
     items.iter().filter_map(&mut route).collect()
 }

@@ -69,11 +69,8 @@ const KEY_SPACES: [(&str, KeySpace); 2] =
     [("principal", KeySpace::Principal), ("route", KeySpace::Route)];
 const BODIES: [(&str, BodyRule); 2] =
     [("raw", BodyRule::Raw), ("json_canonical", BodyRule::JsonCanonical)];
-const SERVER_ERRORS: [(&str, ServerError); 3] = [
-    ("release", ServerError::Release),
-    ("store", ServerError::Store),
-    ("hold", ServerError::Hold),
-];
+const SERVER_ERRORS: [(&str, ServerError); 3] =
+    [("release", ServerError::Release), ("store", ServerError::Store), ("hold", ServerError::Hold)];
 
 impl Parts {
     /// Reads the keys that routes and defaults share.
@@ -200,8 +197,7 @@ impl Parts {
                 body: value(self.body.as_ref()).unwrap_or_default(),
                 headers: value(self.fingerprint_headers.as_ref())
                     .unwrap_or_else(|| ["content-type".into()].into()),
-                max_request_body: value(self.max_request_body.as_ref())
-                    .unwrap_or(MAX_REQUEST_BODY),
+                max_request_body: value(self.max_request_body.as_ref()).unwrap_or(MAX_REQUEST_BODY),
             },
             response: ResponseRule {
                 stored: value(self.stored_statuses.as_ref()).unwrap_or_default(),

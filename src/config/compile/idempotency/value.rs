@@ -71,7 +71,8 @@ impl<'a> Sink<'a> {
     /// Methods of requests.
     pub(super) fn methods(&mut self, field: Option<Field<'a>>) -> Option<Box<[Box<str>]>> {
         let field = field?;
-        let is_method = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_uppercase());
+        let is_method =
+            |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_uppercase());
         let methods = self.texts(field, |text| is_method(text).then(|| text.into()));
         if methods.is_empty() {
             self.unexpected(field, "");
@@ -136,9 +137,7 @@ impl<'a> Sink<'a> {
             return None;
         };
         match field.key.name {
-            "mtls" => {
-                self.word(Some(field), &CERTIFICATE_NAMES).map(IdentitySource::Certificate)
-            }
+            "mtls" => self.word(Some(field), &CERTIFICATE_NAMES).map(IdentitySource::Certificate),
             "jwt_claim" => self.text(Some(field)).and_then(|text| self.claim(field, text)),
             _ => self.text(Some(field)).and_then(|text| self.trusted_header(field, text)),
         }
