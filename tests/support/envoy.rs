@@ -19,9 +19,14 @@ impl Envoy {
     /// Starts it from `envoy/<bootstrap>` in front of a service and Tidegate, and waits until it
     /// is ready.
     pub async fn start(bootstrap: &str, service: SocketAddr, tidegate: SocketAddr) -> Self {
+        Self::start_from(&with_ports(bootstrap, service, tidegate)).await
+    }
+
+    /// Starts it from a configuration and waits until it is ready.
+    pub async fn start_from(text: &str) -> Self {
         let folder = TempDir::new().unwrap();
         let config = folder.path().join("envoy.yaml");
-        fs::write(&config, with_ports(bootstrap, service, tidegate)).unwrap();
+        fs::write(&config, text).unwrap();
         let admin_file = folder.path().join("admin");
 
         let mut process = Process::start("envoy", &mut command(&config, &admin_file));
@@ -39,8 +44,6 @@ impl Envoy {
 /// Everything on free ports. The time an answer may take is long, so that a busy machine does not
 /// turn refusals into failures.
 fn with_ports(bootstrap: &str, service: SocketAddr, tidegate: SocketAddr) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("envoy").join(bootstrap);
-    let text = fs::read_to_string(&path).unwrap();
     let changes = [
         ("port_value: 9901 }", "port_value: 0 }".to_owned()),
         ("port_value: 10000 }", "port_value: 0 }".to_owned()),
@@ -48,7 +51,13 @@ fn with_ports(bootstrap: &str, service: SocketAddr, tidegate: SocketAddr) -> Str
         ("port_value: 8081 }", format!("port_value: {} }}", tidegate.port())),
         ("timeout: 0.1s", "timeout: 20s".to_owned()),
     ];
-    changes.iter().fold(text, |text, (from, to)| {
+    changed(bootstrap, &changes)
+}
+
+/// A bootstrap file in which each of these texts, which stand there once, is replaced.
+pub fn changed(bootstrap: &str, changes: &[(&str, String)]) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("envoy").join(bootstrap);
+    changes.iter().fold(fs::read_to_string(&path).unwrap(), |text, (from, to)| {
         assert_eq!(text.matches(from).count(), 1, "`{from}` in {}", path.display());
         text.replace(from, to)
     })

@@ -93,6 +93,11 @@ impl Tidegate {
         line.map_or(0.0, |value| value.trim().parse().unwrap())
     }
 
+    /// Where it serves something else, by the word for it in the log.
+    pub fn address_of(&self, server: &str) -> SocketAddr {
+        bound_address(&self.log(), server).unwrap()
+    }
+
     /// All that it has printed so far.
     pub fn log(&self) -> String {
         self.process.log()
