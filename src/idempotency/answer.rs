@@ -1,5 +1,6 @@
 //! What Tidegate answers by itself: problems (RFC 9457), and replays.
 
+use super::head::number;
 use super::outcome::{NotStored, StoredAnswer};
 use crate::clock::Micros;
 use serde_json::{Map, Value};
@@ -236,15 +237,37 @@ impl Answer {
     pub fn replay(stored: &StoredAnswer) -> Self {
         let mut headers = stored.headers.clone();
         headers.push(("idempotent-replayed".into(), b"true".to_vec()));
+        let value = |name: &str| {
+            let line = stored.headers.iter().find(|(found, _)| **found == *name);
+            line.map(|(_, value)| value.as_slice()).unwrap_or_default()
+        };
         Self {
             status: stored.status,
-            grpc_code: 0,
+            grpc_code: number(value("grpc-status")).unwrap_or_default(),
+            message: percent_decoded(value("grpc-message")),
             headers,
             body: stored.body.clone(),
-            message: String::new(),
             details: "idem_replay",
         }
     }
+}
+
+/// As gRPC encodes messages; what is no text is shown as far as it can be.
+fn percent_decoded(text: &[u8]) -> String {
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((byte, after)) = rest.split_first() {
+        let escaped = after.first_chunk().and_then(|digits: &[u8; 2]| {
+            u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+        });
+        let (after, byte) = match (byte, escaped) {
+            (b'%', Some(escaped)) => (after.get(2..).unwrap_or_default(), escaped),
+            _ => (after, *byte),
+        };
+        decoded.push(byte);
+        rest = after;
+    }
+    String::from_utf8_lossy(&decoded).into_owned()
 }
 
 /// Seconds after which to come again: most requests are done long before their lease would end.

@@ -1,7 +1,7 @@
 //! An operation that runs: from its claim to its outcome, or to the doubt whether it ran.
 
 use super::claim::{Attempt, Token, Written};
-use super::head::ResponseHead;
+use super::head::{Headers, ResponseHead};
 use super::outcome::{NotStored, Outcome, StoredAnswer};
 use super::protection::{InFlight, Protection};
 use super::verdict::{NotKept, Released, Unknown, Verdict, retention};
@@ -34,9 +34,14 @@ pub struct Execution {
 pub enum Rest {
     /// All of it, piece by piece.
     Wanted,
+    /// What follows the body.
+    Trailers,
     /// Nothing: the operation is over.
     Unwanted,
 }
+
+/// What an answer of gRPC without messages consists of.
+const GRPC_HEADERS: [&str; 2] = ["grpc-status", "grpc-message"];
 
 #[derive(Debug)]
 enum Phase {
@@ -46,6 +51,8 @@ enum Phase {
     Forwarded,
     /// The answer comes.
     Answering(Box<Collected>),
+    /// The answer comes, and its trailers will say what it means.
+    Trailing { status: u16, retention: Duration },
     /// There is an outcome, or it is known that none is known.
     Over,
 }
@@ -148,24 +155,40 @@ impl Execution {
                 let collected = self.collected(head, keep_for);
                 self.phase = Phase::Answering(Box::new(collected));
                 if head.ends {
-                    self.finish().await;
+                    self.finish(&Headers::new()).await;
                     return Rest::Unwanted;
                 }
-                return Rest::Wanted;
+                Rest::Wanted
             }
-            Verdict::Note(reason) => {
+            Verdict::Later => {
+                let status = head.status().unwrap_or_default();
+                self.phase = Phase::Trailing { status, retention: keep_for };
+                Rest::Trailers
+            }
+            Verdict::Note(_) | Verdict::Release(_) | Verdict::Unknown(_) => {
                 let location = head.value("location").map(<[u8]>::to_vec);
                 let status = head.status().unwrap_or_default();
-                self.note(NotStored { status, location }, reason, keep_for).await;
+                self.settle(verdict, NotStored { status, location }, keep_for).await;
+                Rest::Unwanted
             }
+        }
+    }
+
+    /// Ends it by a verdict that keeps no answer.
+    async fn settle(&mut self, verdict: Verdict, told: NotStored, retention: Duration) {
+        match verdict {
+            Verdict::Note(reason) => self.note(told, reason, retention).await,
             Verdict::Release(reason) => self.release(reason).await,
             Verdict::Unknown(cause) => self.doubt(cause),
+            Verdict::Keep | Verdict::Later => {}
         }
-        Rest::Unwanted
     }
 
     fn collected(&self, head: &ResponseHead, retention: Duration) -> Collected {
-        let is_kept = |name: &str| self.route.response.headers.iter().any(|kept| **kept == *name);
+        let is_kept = |name: &str| {
+            GRPC_HEADERS.contains(&name)
+                || self.route.response.headers.iter().any(|kept| **kept == *name)
+        };
         let headers = head.headers.iter().filter(|(name, _)| is_kept(name));
         let headers = headers.map(|(name, value)| (name.as_str().into(), value.clone()));
         let answer = StoredAnswer {
@@ -188,20 +211,24 @@ impl Execution {
             let retention = collected.retention;
             self.note(told, NotKept::Size, retention).await;
         } else if ends {
-            self.finish().await;
+            self.finish(&Headers::new()).await;
         }
     }
 
-    /// The answer is whole. When this returns, it is stored.
-    pub async fn finish(&mut self) {
-        if !matches!(self.phase, Phase::Answering(_)) {
-            return;
-        }
-        if let Phase::Answering(collected) = std::mem::replace(&mut self.phase, Phase::Over) {
-            let Collected { answer, retention, room, .. } = *collected;
-            self.protection.metrics.idempotency.stored(answer.body.len());
-            self.complete(Outcome::Stored(Arc::new(answer)), retention).await;
-            drop(room);
+    /// The answer is whole, and these are its trailers. When this returns, its outcome is stored.
+    pub async fn finish(&mut self, trailers: &Headers) {
+        match std::mem::replace(&mut self.phase, Phase::Over) {
+            Phase::Answering(collected) => {
+                let Collected { answer, retention, room, .. } = *collected;
+                self.protection.metrics.idempotency.stored(answer.body.len());
+                self.complete(Outcome::Stored(Arc::new(answer)), retention).await;
+                drop(room);
+            }
+            Phase::Trailing { status, retention } => {
+                let verdict = Verdict::of_trailers(trailers, &self.route.response);
+                self.settle(verdict, NotStored { status, location: None }, retention).await;
+            }
+            phase => self.phase = phase,
         }
     }
 
@@ -244,10 +271,10 @@ impl Execution {
         match self.phase {
             Phase::Claimed | Phase::Over => {}
             Phase::Forwarded => self.doubt(cause),
-            Phase::Answering(_) if cause == Unknown::ClientReset => {
+            Phase::Answering(_) | Phase::Trailing { .. } if cause == Unknown::ClientReset => {
                 self.doubt(Unknown::UpstreamReset);
             }
-            Phase::Answering(_) => self.doubt(cause),
+            Phase::Answering(_) | Phase::Trailing { .. } => self.doubt(cause),
         }
     }
 

@@ -15,5 +15,9 @@
 mod support;
 
 mod answers;
-mod service;
+mod defects;
+mod holes;
+mod keys;
+mod outcomes;
 mod scene;
+mod service;

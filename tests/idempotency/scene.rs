@@ -5,9 +5,16 @@ use crate::support::envoy::{Envoy, changed};
 use crate::support::eventually;
 use crate::support::http::{self, Answer};
 use crate::support::tidegate::Tidegate;
+use ::http::Request;
+use http_body_util::StreamBody;
+use hyper::body::{Bytes, Frame};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use std::convert::Infallible;
 use std::fs;
 use std::net::SocketAddr;
 use tempfile::TempDir;
+use tokio::net::TcpStream;
 
 /// A policy: callers are known by `x-user`, and keys are needed below `/must`.
 pub const POLICY: &str = "
@@ -49,6 +56,13 @@ impl Scene {
     }
 
     pub async fn start_with(setting: Setting<'_>) -> Self {
+        let scene = Self::start_unready(setting).await;
+        scene.tidegate.ready().await;
+        scene
+    }
+
+    /// Waits only until the ports of Tidegate are bound.
+    pub async fn start_unready(setting: Setting<'_>) -> Self {
         let service = Service::start().await;
         let folder = TempDir::new().unwrap();
         let tidegate = tidegate(&folder, &setting).await;
@@ -79,6 +93,24 @@ impl Scene {
     ) -> Answer {
         let all = [&[("x-user", "ann"), ("idempotency-key", key)], headers].concat();
         http::ask(self.envoy.address, "POST", path, &all, body).await
+    }
+
+    /// The status of one whose body has no length beforehand.
+    pub async fn post_chunked(&self, path: &str, key: &str, n_bytes: usize) -> u16 {
+        let piece = Bytes::from(vec![b'x'; 64 << 10]);
+        let n_pieces = n_bytes.div_ceil(piece.len());
+        let frames = (0..n_pieces).map(move |_| Ok::<_, Infallible>(Frame::data(piece.clone())));
+        let body = StreamBody::new(futures_util::stream::iter(frames));
+        let request = Request::post(path)
+            .header("host", "test")
+            .header("x-user", "ann")
+            .header("idempotency-key", key)
+            .body(body)
+            .unwrap();
+        let stream = TcpStream::connect(self.envoy.address).await.unwrap();
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
+        tokio::spawn(connection);
+        sender.send_request(request).await.unwrap().status().as_u16()
     }
 
     /// Any request.
@@ -118,7 +150,7 @@ pub async fn tidegate(folder: &TempDir, setting: &Setting<'_>) -> Tidegate {
     let file = file.to_str().unwrap().to_owned();
     let own = [("IDEMPOTENCY_CONFIG", file.as_str()), ("IDEMPOTENCY_ADDR", "127.0.0.1:0")];
     let settings = [&own, setting.settings.as_slice()].concat();
-    Tidegate::start_with(setting.limits.unwrap_or(NO_LIMITS), &settings).await
+    Tidegate::start_unready(setting.limits.unwrap_or(NO_LIMITS), &settings).await
 }
 
 /// An Envoy in front of all of it.
@@ -139,7 +171,9 @@ pub async fn envoy(
         ("timeout: 0.1s", "timeout: 20s".to_owned()),
         ("message_timeout: 1s", "message_timeout: 20s".to_owned()),
     ];
-    let ports = ports.into_iter().filter(|(from, _)| !changes.iter().any(|(own, _)| own == from));
-    let changes: Vec<_> = ports.chain(changes.iter().cloned()).collect();
+    // A scene's own changes come first: they may stand in place of one of these.
+    let ports =
+        ports.into_iter().filter(|(from, _)| !changes.iter().any(|(own, _)| own.contains(from)));
+    let changes: Vec<_> = changes.iter().cloned().chain(ports).collect();
     Envoy::start_from(&changed("idempotency.yaml", &changes)).await
 }

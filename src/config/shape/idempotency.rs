@@ -9,7 +9,7 @@ use super::{Key, key};
 const FLAG: &str = "true or false";
 
 /// Every key of an idempotency policy.
-pub(super) const KEYS: &[Key] = &[
+pub(in crate::config) const KEYS: &[Key] = &[
     key("idempotency", &[Top], "a mapping with `routes`"),
     key("namespace", &[Idempotency], "a text that no other policy of this store has"),
     key("defaults", &[Idempotency], "a mapping such as `lease: 60s`"),

@@ -1,6 +1,6 @@
 //! The keys of the policy language: the one list of what they are and where they belong.
 
-mod idempotency;
+pub(super) mod idempotency;
 
 use super::nearest::nearest;
 
@@ -65,7 +65,7 @@ use Level::{
 };
 
 /// Every key of a rate-limit policy.
-const KEYS: &[Key] = &[
+pub(super) const KEYS: &[Key] = &[
     key("domain", &[Domain], "the name of the domain"),
     key("defaults", &[Domain], "a mapping of defaults such as `algorithm: token_bucket`"),
     key("hash_tag", &[Domain], "a list of descriptor keys such as `[remote_address]`"),

@@ -2,7 +2,8 @@
 
 use crate::idempotency::{Certificate, Headers, RequestHead, ResponseHead};
 use crate::rules::{Map, Value};
-use envoy_types::pb::envoy::service::ext_proc::v3::{HttpHeaders, ProcessingRequest};
+use envoy_types::pb::envoy::config::core::v3::HeaderMap;
+use envoy_types::pb::envoy::service::ext_proc::v3::{HttpHeaders, HttpTrailers, ProcessingRequest};
 use envoy_types::pb::google::protobuf::value::Kind;
 use envoy_types::pb::google::protobuf::{Struct, Value as ProtoValue};
 
@@ -17,7 +18,7 @@ pub(super) fn request_head(message: &ProcessingRequest, headers: &HttpHeaders) -
     let attributes = Attributes::of(message);
     let claims = message.metadata_context.as_ref().and_then(|all| all.filter_metadata.get(JWT));
     RequestHead {
-        headers: lines(headers),
+        headers: lines(headers.headers.as_ref()),
         route_name: attributes.text("xds.route_name").unwrap_or_default().to_owned(),
         certificate: attributes.is_true("connection.mtls").then(|| Certificate {
             uri_san: attributes.owned("connection.uri_san_peer_certificate"),
@@ -32,7 +33,7 @@ pub(super) fn request_head(message: &ProcessingRequest, headers: &HttpHeaders) -
 pub(super) fn response_head(message: &ProcessingRequest, headers: &HttpHeaders) -> ResponseHead {
     let attributes = Attributes::of(message);
     ResponseHead {
-        headers: lines(headers),
+        headers: lines(headers.headers.as_ref()),
         details: attributes.text("response.code_details").map(ToOwned::to_owned),
         flags: attributes.number("response.flags").unwrap_or_default(),
         n_attempts: attributes.number("upstream.request_attempt_count"),
@@ -40,9 +41,14 @@ pub(super) fn response_head(message: &ProcessingRequest, headers: &HttpHeaders) 
     }
 }
 
+/// What follows the body of an answer.
+pub(super) fn trailers(trailers: &HttpTrailers) -> Headers {
+    lines(trailers.trailers.as_ref())
+}
+
 /// Envoy puts values into `raw_value`, older ones into `value`.
-fn lines(headers: &HttpHeaders) -> Headers {
-    let lines = headers.headers.iter().flat_map(|all| &all.headers);
+fn lines(headers: Option<&HeaderMap>) -> Headers {
+    let lines = headers.iter().flat_map(|all| &all.headers);
     let line = lines.map(|line| {
         let value =
             if line.raw_value.is_empty() { line.value.as_bytes() } else { &line.raw_value[..] };

@@ -108,10 +108,10 @@ impl Exchange {
         match request {
             Request::RequestHeaders(headers) => self.begin(&message, &headers).await,
             Request::RequestBody(body) => self.request_body(&body).await,
-            Request::RequestTrailers(_) => match self.state {
-                State::Passed => Ok(reply::go_on(To::RequestTrailers)),
-                _ => Err(Violation::OutOfTurn),
-            },
+            Request::RequestTrailers(_) if matches!(self.state, State::Passed) => {
+                Ok(reply::go_on(To::RequestTrailers))
+            }
+            Request::RequestTrailers(_) => Err(Violation::OutOfTurn),
             Request::ResponseHeaders(headers) => Ok(self.answered(&message, &headers).await),
             Request::ResponseBody(body) => {
                 if let State::Running(execution) = &mut self.state {
@@ -119,9 +119,9 @@ impl Exchange {
                 }
                 Ok(reply::go_on(To::ResponseBody))
             }
-            Request::ResponseTrailers(_) => {
+            Request::ResponseTrailers(trailers) => {
                 if let State::Running(execution) = &mut self.state {
-                    execution.finish().await;
+                    execution.finish(&convert::trailers(&trailers)).await;
                 }
                 Ok(reply::go_on(To::ResponseTrailers))
             }
@@ -200,6 +200,7 @@ impl Exchange {
         };
         match execution.answered(&convert::response_head(message, headers)).await {
             Rest::Wanted => reply::deliver(Wanted::Rest),
+            Rest::Trailers => reply::deliver(Wanted::Trailers),
             Rest::Unwanted => reply::deliver(Wanted::Nothing),
         }
     }

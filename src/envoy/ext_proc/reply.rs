@@ -36,6 +36,8 @@ pub(super) enum Wanted {
     Answer,
     /// The answer's body, piece by piece, and what follows it.
     Rest,
+    /// What follows the answer's body.
+    Trailers,
 }
 
 impl Wanted {
@@ -49,6 +51,7 @@ impl Wanted {
             Self::Answer => (none, send, none, skip),
             // Without its trailers an answer that broke off looks like one that is whole.
             Self::Rest => (none, send, streamed, send),
+            Self::Trailers => (none, send, none, send),
         };
         ProcessingMode {
             request_header_mode: send.into(),
@@ -111,7 +114,8 @@ pub(super) fn deliver(wanted: Wanted) -> ProcessingResponse {
 /// Answer the client by this, and end.
 pub(super) fn answer(answer: Answer, is_grpc: bool) -> ProcessingResponse {
     let (headers, body) = if is_grpc {
-        let headers = answer.headers.into_iter().filter(|(name, _)| &**name == "retry-after");
+        let is_kept = |name: &str| ["retry-after", "idempotent-replayed"].contains(&name);
+        let headers = answer.headers.into_iter().filter(|(name, _)| is_kept(name));
         (headers.collect(), answer.message.into_bytes())
     } else {
         (answer.headers, answer.body)

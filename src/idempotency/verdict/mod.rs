@@ -1,6 +1,6 @@
 //! What the beginning of an answer means for its operation.
 
-use super::head::{ResponseHead, number};
+use super::head::{Headers, ResponseHead, number, values};
 use crate::rules::idempotency::{ResponseRule, Storing};
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -10,6 +10,8 @@ use std::time::Duration;
 pub enum Verdict {
     /// It is kept once it is whole.
     Keep,
+    /// It is said behind the body, as gRPC does.
+    Later,
     /// It is the outcome, but cannot be kept.
     Note(NotKept),
     /// It is no outcome: the next one runs it.
@@ -25,6 +27,8 @@ pub enum NotKept {
     Size,
     /// It is a stream without an end in sight.
     Stream,
+    /// Envoy cannot replay messages of gRPC.
+    Grpc,
 }
 
 /// Why an operation is given back.
@@ -102,10 +106,27 @@ impl Verdict {
             Some(b"hold") => Some(Storing::Hold),
             _ => None,
         };
-        let by_status = || head.status().map_or(Storing::Hold, |status| rule.meaning(status));
+        let has_messages = is_grpc(head) && !head.ends;
+        if has_messages && said.is_none() && head.status() == Some(200) {
+            return Self::Later;
+        }
+        let by_status = || status(head).map_or(Storing::Hold, |status| rule.meaning(status));
         match said.unwrap_or_else(by_status) {
+            Storing::Store if has_messages => Self::Note(NotKept::Grpc),
             Storing::Store => not_kept(head, rule).map_or(Self::Keep, Self::Note),
             Storing::Release if said.is_some() => Self::Release(Released::Override),
+            Storing::Release => Self::Release(Released::Status),
+            Storing::Hold => Self::Unknown(Unknown::Held),
+        }
+    }
+
+    /// What the trailers of a gRPC answer mean.
+    pub fn of_trailers(trailers: &Headers, rule: &ResponseRule) -> Self {
+        let Some(status) = grpc_status(trailers) else {
+            return Self::Unknown(Unknown::UpstreamReset);
+        };
+        match rule.meaning(status) {
+            Storing::Store => Self::Note(NotKept::Grpc),
             Storing::Release => Self::Release(Released::Status),
             Storing::Hold => Self::Unknown(Unknown::Held),
         }
@@ -133,6 +154,35 @@ impl Verdict {
     }
 }
 
+fn is_grpc(head: &ResponseHead) -> bool {
+    head.value("content-type").is_some_and(|value| value.starts_with(b"application/grpc"))
+}
+
+/// The status of HTTP, or for gRPC the one that means the same.
+fn status(head: &ResponseHead) -> Option<u16> {
+    if is_grpc(head) { grpc_status(&head.headers) } else { head.status() }
+}
+
+/// The status of HTTP that means the same as a code of gRPC, if there is one.
+fn grpc_status(headers: &Headers) -> Option<u16> {
+    let code: u16 = values(headers, "grpc-status").next().and_then(number)?;
+    Some(match code {
+        0 => 200,
+        // INVALID_ARGUMENT, FAILED_PRECONDITION, OUT_OF_RANGE
+        3 | 9 | 11 => 400,
+        // UNAUTHENTICATED, PERMISSION_DENIED
+        16 => 401,
+        7 => 403,
+        // NOT_FOUND, UNIMPLEMENTED
+        5 | 12 => 404,
+        // ALREADY_EXISTS
+        6 => 409,
+        // RESOURCE_EXHAUSTED, and ABORTED, which is to be tried again
+        8 | 10 => 429,
+        _ => 500,
+    })
+}
+
 /// Whether an answer cannot be kept whatever its body will be.
 fn not_kept(head: &ResponseHead, rule: &ResponseRule) -> Option<NotKept> {
     let length = head.value("content-length").and_then(number::<u64>);
@@ -156,13 +206,14 @@ pub fn retention(head: &ResponseHead, otherwise: Duration) -> Duration {
 
 impl NotKept {
     /// Every one.
-    pub const ALL: [Self; 2] = [Self::Size, Self::Stream];
+    pub const ALL: [Self; 3] = [Self::Size, Self::Stream, Self::Grpc];
 
     /// Its word in metrics.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Size => "size",
             Self::Stream => "stream",
+            Self::Grpc => "grpc",
         }
     }
 }

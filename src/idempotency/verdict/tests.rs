@@ -135,3 +135,32 @@ fn an_upstream_may_say_for_how_long_within_bounds() {
     assert_eq!([of("3600"), of("1"), of("99999999")], [3600, 60, 2_592_000]);
     assert_eq!([of("-1"), of("1h"), of(""), of("999999999999999999999")], [100; 4]);
 }
+
+#[test]
+fn grpc_says_what_it_means_in_its_status() {
+    let grpc = [("content-type", "application/grpc")];
+    let with = |code| upstream(200, &[grpc[0], ("grpc-status", code)]);
+    let only_trailers = |code| ResponseHead { ends: true, ..with(code) };
+    for (code, expected) in [
+        ("0", Verdict::Keep),
+        ("5", Verdict::Keep),
+        ("6", Verdict::Keep),
+        ("7", Verdict::Release(Released::Status)),
+        ("10", Verdict::Release(Released::Status)),
+        ("14", Verdict::Release(Released::Status)),
+    ] {
+        assert_eq!(Verdict::of(&only_trailers(code), &rule()), expected, "{code}");
+    }
+    assert_eq!(Verdict::of(&upstream(200, &grpc), &rule()), Verdict::Later);
+    assert_eq!(
+        Verdict::of(&upstream(503, &grpc), &rule()),
+        Verdict::Unknown(Unknown::Held),
+        "no status of gRPC is none at all"
+    );
+    let trailers = |code: &str| vec![("grpc-status".to_owned(), code.as_bytes().to_vec())];
+    let of = |code| Verdict::of_trailers(&trailers(code), &rule());
+    assert_eq!(of("0"), Verdict::Note(NotKept::Grpc));
+    assert_eq!(of("14"), Verdict::Release(Released::Status));
+    let none = Verdict::of_trailers(&Headers::new(), &rule());
+    assert_eq!(none, Verdict::Unknown(Unknown::UpstreamReset));
+}

@@ -207,3 +207,6 @@ fn operation(
     };
     Ok(OperationId::of(namespace, &caller.tenant, &caller.principal, group, &key))
 }
+
+#[cfg(test)]
+mod tests;
