@@ -53,6 +53,9 @@ pub struct Metrics {
     evictions_seen: AtomicU64,
     store_info: IntGaugeVec,
     store: Arc<StoreSeries>,
+    record_store: Arc<StoreSeries>,
+    records: IntGauge,
+    record_bytes: IntGauge,
     config_info: IntGaugeVec,
     config_warnings: IntGauge,
     config_rules: IntGauge,
@@ -84,6 +87,7 @@ impl Metrics {
     pub fn new(max_series: usize) -> Arc<Self> {
         let declare = Declare::new();
         let errors = declare.errors();
+        let store = StoreSeries::new(&declare);
         Arc::new(Self {
             rules: RuleSeriesSet::new(max_series),
             rule_limits: Mutex::default(),
@@ -103,7 +107,10 @@ impl Metrics {
             evictions: declare.evictions(),
             evictions_seen: AtomicU64::default(),
             store_info: declare.store_info(),
-            store: StoreSeries::new(&declare),
+            record_store: StoreSeries::of_records(&declare, &store),
+            records: declare.records(),
+            record_bytes: declare.record_bytes(),
+            store,
             config_info: declare.config_info(),
             config_warnings: declare.config_warnings(),
             config_rules: declare.config_rules(),
@@ -161,6 +168,18 @@ impl Metrics {
     /// The series of a store of servers.
     pub fn store_series(&self) -> &Arc<StoreSeries> {
         &self.store
+    }
+
+    /// The series of a store of records in Redis.
+    pub fn record_store_series(&self) -> &Arc<StoreSeries> {
+        &self.record_store
+    }
+
+    /// Shows how many operations this process's memory holds, and about how many bytes they take;
+    /// to be called before a scrape.
+    pub fn records_observed(&self, n_records: usize, n_bytes: usize) {
+        self.records.set(i64::try_from(n_records).unwrap_or(i64::MAX));
+        self.record_bytes.set(i64::try_from(n_bytes).unwrap_or(i64::MAX));
     }
 
     /// Takes over what a store says of itself; to be called before a scrape.

@@ -181,6 +181,7 @@ fn table() -> String {
     metrics.unmatched_descriptors("d");
     metrics.store_chosen("memory");
     metrics.store_series().server("redis:6379").not_decided("timeout", 1);
+    metrics.record_store_series().server("redis:6379").not_decided("timeout", 1);
     metrics.fallback(FailureMode::Local, "timeout");
     let _rule = metrics.rule_series(&labels("a"));
     metrics.config_loaded(&a_rule(), &facts());
