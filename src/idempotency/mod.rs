@@ -6,15 +6,23 @@
 
 mod claim;
 mod error;
+#[cfg(test)]
+mod failing;
+#[cfg(test)]
+mod histories;
+mod layout;
 mod memory;
 mod operation;
 mod outcome;
 mod record;
 mod records;
+mod redis;
 
 pub use claim::{Attempt, Claim, Claimed, Terms, Token, Written};
 pub use error::RecordsError;
-pub use memory::MemoryRecords;
+#[cfg(test)]
+pub(crate) use failing::{FailingRecords, Fault};
+pub use memory::{MemoryBounds, MemoryRecords};
 pub use operation::{Fence, Fingerprint, OperationId, Owner, frame};
 pub use outcome::{NotStored, Outcome, StoredAnswer};
 pub use record::{Phase, Record};
