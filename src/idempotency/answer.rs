@@ -34,6 +34,8 @@ pub enum Problem {
     KeyUnscoped,
     /// Its body is larger than so many bytes.
     RequestTooLarge(usize),
+    /// Its body has not come in time.
+    RequestTooSlow,
     /// Its key was used for something else.
     KeyReused,
     /// Another attempt runs.
@@ -57,6 +59,7 @@ pub enum Problem {
 /// Codes of gRPC.
 mod grpc {
     pub(super) const INVALID_ARGUMENT: u32 = 3;
+    pub(super) const DEADLINE_EXCEEDED: u32 = 4;
     pub(super) const RESOURCE_EXHAUSTED: u32 = 8;
     pub(super) const FAILED_PRECONDITION: u32 = 9;
     pub(super) const ABORTED: u32 = 10;
@@ -134,6 +137,13 @@ impl Problem {
                 "request too large for an idempotency key",
                 "idem_request_too_large",
             ),
+            Self::RequestTooSlow => row(
+                408,
+                grpc::DEADLINE_EXCEEDED,
+                "request-too-slow",
+                "request has not come in time",
+                "idem_request_too_slow",
+            ),
             Self::KeyReused => row(
                 422,
                 grpc::FAILED_PRECONDITION,
@@ -183,6 +193,9 @@ impl Problem {
             Self::RequestTooLarge(most) => {
                 format!("a request with an idempotency key has {most} bytes at most")
             }
+            Self::RequestTooSlow => {
+                "its body is too slow, or larger than the proxy can hold; it was not run".to_owned()
+            }
             Self::KeyReused => "send a new key with a new request".to_owned(),
             Self::InProgress { .. } => "an attempt with this key is still running".to_owned(),
             Self::OutcomeUnknown { .. } => {
@@ -209,6 +222,7 @@ impl Problem {
             Self::KeyInvalid(_)
             | Self::KeyUnscoped
             | Self::RequestTooLarge(_)
+            | Self::RequestTooSlow
             | Self::KeyReused
             | Self::OutcomeUnknown { .. }
             | Self::NotStored(_)

@@ -6,13 +6,13 @@ use crate::rules::idempotency::{Anonymous, CertificateName, IdentitySource, Scop
 
 /// Who calls, as part of an operation's identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Caller {
+pub(super) struct Caller {
     /// For whom, empty if callers are not grouped.
-    pub tenant: String,
+    pub(super) tenant: String,
     /// Who.
-    pub principal: String,
+    pub(super) principal: String,
     /// Whether nothing is known of it.
-    pub is_anonymous: bool,
+    pub(super) is_anonymous: bool,
 }
 
 /// Fewest characters of a key that all anonymous callers share: it must be hard to guess.
@@ -20,7 +20,7 @@ const ANONYMOUS_MIN_LENGTH: usize = 16;
 
 impl Caller {
     /// The caller of a request, or nothing if it must not be served.
-    pub fn of(head: &RequestHead, scope: &Scope) -> Option<Self> {
+    pub(super) fn of(head: &RequestHead, scope: &Scope) -> Option<Self> {
         let tenant = match first(head, &scope.tenant) {
             None if !scope.tenant.is_empty() => return None,
             found => found.unwrap_or_default(),
@@ -35,7 +35,7 @@ impl Caller {
     }
 
     /// Fewest characters of its keys.
-    pub fn min_key_length(&self, chosen: Option<usize>) -> usize {
+    pub(super) fn min_key_length(&self, chosen: Option<usize>) -> usize {
         chosen.unwrap_or(if self.is_anonymous { ANONYMOUS_MIN_LENGTH } else { 1 })
     }
 }

@@ -22,6 +22,20 @@ impl RecordsError {
         matches!(self, Self::Evicts | Self::Store(StoreError::WrongType | StoreError::NotAllowed))
     }
 
+    /// Whether asking again at once may help.
+    pub(super) const fn may_pass_soon(self) -> bool {
+        self.may_be_lost()
+            || matches!(self, Self::Store(StoreError::ReadOnly | StoreError::ClusterDown))
+    }
+
+    /// Whether it may have been done all the same, and only the answer is lost.
+    pub(super) const fn may_be_lost(self) -> bool {
+        match self {
+            Self::Store(error) => error.may_be_counted(),
+            Self::Evicts | Self::Full => false,
+        }
+    }
+
     /// Its word in metrics.
     pub const fn reason(self) -> &'static str {
         match self {

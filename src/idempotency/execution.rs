@@ -149,6 +149,15 @@ impl Execution {
     /// Takes the beginning of an answer. When this returns, what it decides is stored.
     pub async fn answered(&mut self, head: &ResponseHead) -> Rest {
         let verdict = Verdict::of(head, &self.route.response);
+        tracing::debug!(
+            operation = self.token.operation.prefix(),
+            ?verdict,
+            status = head.status(),
+            details = head.details,
+            flags = head.flags,
+            n_attempts = head.n_attempts,
+            "an answer begins"
+        );
         let keep_for = retention(head, self.route.retention);
         match verdict {
             Verdict::Keep => {

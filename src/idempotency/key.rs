@@ -5,7 +5,7 @@ const MAX_LENGTH: usize = 255;
 
 /// Why a text is no key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidKey {
+pub(super) enum InvalidKey {
     /// There is nothing in it.
     #[error("the key is empty")]
     Empty,
@@ -27,7 +27,7 @@ pub enum InvalidKey {
 }
 
 /// Reads a key as it came. Letter case counts, and nothing is trimmed.
-pub fn read(text: &[u8], min_length: usize) -> Result<Vec<u8>, InvalidKey> {
+pub(super) fn read(text: &[u8], min_length: usize) -> Result<Vec<u8>, InvalidKey> {
     let key = match text {
         [] => return Err(InvalidKey::Empty),
         [b'"', rest @ ..] => unquoted(rest)?,

@@ -44,6 +44,11 @@ impl Keyed {
         Self { protection, route, operation, begun, in_flight }
     }
 
+    /// Its body has not come in time: nothing is claimed.
+    pub fn give_up(&self) -> Next {
+        self.refuse(&Problem::RequestTooSlow)
+    }
+
     /// Claims the operation. The claim goes on if nobody waits for it any longer, and is given back
     /// if it then succeeds.
     pub async fn claim(self, body: &[u8]) -> Next {

@@ -9,25 +9,33 @@ mod caller;
 mod claim;
 mod error;
 mod execution;
+#[cfg(test)]
+mod failing;
 mod fingerprint;
 mod head;
+#[cfg(test)]
+mod histories;
 mod key;
 mod keyed;
+mod layout;
 mod memory;
 mod operation;
 mod outcome;
 mod protection;
 mod record;
 mod records;
+mod redis;
 mod verdict;
 
 pub use answer::{Answer, Problem};
 pub use claim::{Attempt, Claim, Claimed, Terms, Token, Written};
 pub use error::RecordsError;
 pub use execution::{Execution, Rest};
+#[cfg(test)]
+pub(crate) use failing::{FailingRecords, Fault};
 pub use head::{Certificate, Headers, RequestHead, ResponseHead};
 pub use keyed::{Keyed, Next};
-pub use memory::MemoryRecords;
+pub use memory::{MemoryBounds, MemoryRecords};
 pub use operation::{Fence, Fingerprint, OperationId, Owner, frame};
 pub use outcome::{NotStored, Outcome, StoredAnswer};
 pub use protection::{Begin, Protection, ProtectionOptions};

@@ -33,3 +33,38 @@ pub struct NotStored {
     /// Its `location` header.
     pub location: Option<Vec<u8>>,
 }
+
+impl Outcome {
+    /// HTTP status.
+    pub fn status(&self) -> u16 {
+        match self {
+            Self::Stored(answer) => answer.status,
+            Self::NotStored(told) => told.status,
+        }
+    }
+
+    /// The same without its answer, for want of room.
+    pub(super) fn without_answer(&self) -> NotStored {
+        match self {
+            Self::NotStored(told) => told.clone(),
+            Self::Stored(answer) => {
+                let mut headers = answer.headers.iter();
+                let location = headers.find(|(name, _)| name.eq_ignore_ascii_case("location"));
+                let location = location.map(|(_, value)| value.clone());
+                NotStored { status: answer.status, location }
+            }
+        }
+    }
+
+    /// How much it holds, headers and body.
+    pub fn n_bytes(&self) -> usize {
+        match self {
+            Self::Stored(answer) => {
+                let headers = answer.headers.iter();
+                headers.map(|(name, value)| name.len() + value.len() + 8).sum::<usize>()
+                    + answer.body.len()
+            }
+            Self::NotStored(told) => told.location.as_ref().map_or(0, Vec::len),
+        }
+    }
+}

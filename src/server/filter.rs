@@ -5,7 +5,7 @@ use super::health::Health;
 use crate::clock::Clock;
 use crate::config::{self, LoadedIdempotency, Report};
 use crate::envoy::ExtProc;
-use crate::idempotency::{MemoryRecords, Protection, ProtectionOptions, Records};
+use crate::idempotency::{Protection, ProtectionOptions, Records};
 use crate::settings::IdempotencySettings;
 use crate::telemetry::Metrics;
 use axum::Router;
@@ -32,12 +32,12 @@ pub(super) struct Filter {
 impl Filter {
     pub(super) fn new(
         settings: &IdempotencySettings,
+        records: Arc<Records>,
         clock: &Arc<dyn Clock>,
         metrics: &Arc<Metrics>,
         health: &Arc<Health>,
         life: &Life,
     ) -> Self {
-        let records = Arc::new(Records::Memory(MemoryRecords::new(Arc::clone(clock))));
         let protection = Protection::new(
             records,
             Arc::clone(metrics),

@@ -20,6 +20,7 @@ pub use entries::{Entries, NoEntries};
 
 use crate::clock::{Clock, SystemClock};
 use crate::envoy::{self, InvalidHeaderName, LimitHeaders, RateLimit};
+use crate::idempotency::Records;
 use crate::limiter::{self, Limiter, Share, StandIn, StandInOptions};
 use crate::rules::{Defaults, FailureMode};
 use crate::settings::{
@@ -83,13 +84,13 @@ pub async fn serve(settings: Settings, log: LevelSwitch) -> Result<(), Error> {
     let mut reload = parts.reload(options);
     announce::listeners(&listeners, &settings.listen);
     announce::store(&settings.store, settings.answers.stop_when_over_limit);
+    if let Some(filter) = filter {
+        parts.start_filter(filter, listeners.filter.take(), &settings.listen, &life).await?;
+    }
     reload.load().await;
     announce::example(&listeners, &parts.limiter);
     store_life.watch(Readiness::new(&parts.limiter, &parts.health, &settings.store));
 
-    if let Some(filter) = filter {
-        parts.start_filter(filter, listeners.filter.take(), &settings.listen, &life).await?;
-    }
     parts.serve(listeners, grpc, &settings, &life);
     let (reload_asked, signals) = signals.split();
     let (stop, run) = (life.stop.clone(), reload.run(changes, reload_asked));
@@ -106,6 +107,8 @@ struct Parts {
     metrics: Arc<Metrics>,
     limiter: Arc<Limiter>,
     rate_limit: Arc<RateLimit>,
+    /// Operations, if there is an idempotency filter.
+    records: Option<Arc<Records>>,
     health: Arc<Health>,
     log: LevelSwitch,
 }
@@ -128,7 +131,12 @@ impl Parts {
         });
         let options = envoy_options(&settings.answers)?;
         let rate_limit = RateLimit::new(Arc::clone(&limiter), Arc::clone(&metrics), options);
-        Ok(Self { clock, metrics, limiter, rate_limit: Arc::new(rate_limit), health, log })
+        let wanted = settings.idempotency.as_ref();
+        let records = wanted
+            .map(|_| store_life.open_records(&settings.store.records, &clock, &metrics))
+            .transpose()?;
+        let rate_limit = Arc::new(rate_limit);
+        Ok(Self { clock, metrics, limiter, rate_limit, records, health, log })
     }
 
     /// Serves the idempotency filter on its own port.
@@ -139,7 +147,8 @@ impl Parts {
         listen: &Listen,
         life: &Life,
     ) -> Result<(), Error> {
-        let filter = Filter::new(settings, &self.clock, &self.metrics, &self.health, life);
+        let Some(records) = self.records.clone() else { return Ok(()) };
+        let filter = Filter::new(settings, records, &self.clock, &self.metrics, &self.health, life);
         let router = filter.router(life);
         filter.start(life).await.map_err(Error::Signals)?;
         if let Some(listener) = listener {
@@ -161,7 +170,8 @@ impl Parts {
 
     fn serve(&self, listeners: Listeners, grpc: axum::Router, settings: &Settings, life: &Life) {
         let Settings { listen, answers, .. } = settings;
-        let scrapes = Scrapes::new(Arc::clone(&self.metrics), Arc::clone(&self.limiter));
+        let (metrics, limiter) = (Arc::clone(&self.metrics), Arc::clone(&self.limiter));
+        let scrapes = Scrapes::new(metrics, limiter, self.records.clone());
         let http = Http {
             rate_limit: Arc::clone(&self.rate_limit),
             health: Arc::clone(&self.health),

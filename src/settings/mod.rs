@@ -7,6 +7,7 @@ mod listen;
 mod log;
 mod outage;
 mod policies;
+mod records;
 mod redis_url;
 pub mod servers;
 mod shared;
@@ -22,6 +23,7 @@ pub use listen::{Address, Listen};
 pub use log::{Log, LogFormat, LogLevel};
 pub use outage::OutageSettings;
 pub use policies::{DefaultAlgorithm, DefaultFailureMode, Policies};
+pub use records::{RecordBackend, RecordSettings};
 pub use stop::Stop;
 pub use store::{Backend, StoreSettings};
 

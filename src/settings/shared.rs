@@ -162,21 +162,21 @@ struct RawPerSecond {
 
 /// Text that is never shown.
 #[derive(Clone)]
-struct Secret(String);
+pub(super) struct Secret(pub(super) String);
 
 /// The settings of one Redis, as text.
-struct Words<'a> {
-    variables: &'static str,
-    url: &'a str,
-    kind: &'a str,
-    socket: &'a str,
-    auth: &'a str,
-    auth_file: &'a str,
-    sentinel_auth: &'a str,
-    tls: &'a str,
-    pool_size: &'a str,
-    timeout: &'a str,
-    op_timeout: &'a str,
+pub(super) struct Words<'a> {
+    pub(super) variables: &'static str,
+    pub(super) url: &'a str,
+    pub(super) kind: &'a str,
+    pub(super) socket: &'a str,
+    pub(super) auth: &'a str,
+    pub(super) auth_file: &'a str,
+    pub(super) sentinel_auth: &'a str,
+    pub(super) tls: &'a str,
+    pub(super) pool_size: &'a str,
+    pub(super) timeout: &'a str,
+    pub(super) op_timeout: &'a str,
 }
 
 impl From<String> for Secret {
@@ -208,8 +208,7 @@ impl RawShared {
         let servers = self.words().read(tls.as_ref(), faults);
         let per_second = self.per_second.read(tls.as_ref(), faults);
         let coalesce = faults.read("REDIS_COALESCE", &self.redis_coalesce, words::boolean);
-        let max = faults.read("MAX_IN_FLIGHT", &self.max_in_flight, words::positive);
-        let prefix = faults.read("CACHE_KEY_PREFIX", &self.cache_key_prefix, prefix);
+        let (max, prefix) = (self.max_in_flight(faults), self.key_prefix(faults));
         let jitter = &self.expiration_jitter_max_seconds;
         let jitter = faults.read("EXPIRATION_JITTER_MAX_SECONDS", jitter, words::seconds);
         let secret = self.secret(faults);
@@ -222,6 +221,14 @@ impl RawShared {
             key_secret: secret,
             expiry_jitter: jitter?,
         })
+    }
+
+    pub(super) fn max_in_flight(&self, faults: &mut Faults) -> Option<usize> {
+        faults.read("MAX_IN_FLIGHT", &self.max_in_flight, words::positive)
+    }
+
+    pub(super) fn key_prefix(&self, faults: &mut Faults) -> Option<Box<str>> {
+        faults.read("CACHE_KEY_PREFIX", &self.cache_key_prefix, prefix)
     }
 
     fn words(&self) -> Words<'_> {
@@ -240,7 +247,7 @@ impl RawShared {
         }
     }
 
-    fn tls(&self, faults: &mut Faults) -> Option<TlsFiles> {
+    pub(super) fn tls(&self, faults: &mut Faults) -> Option<TlsFiles> {
         let skip = &self.redis_tls_skip_hostname_verification;
         let skip = faults.read("REDIS_TLS_SKIP_HOSTNAME_VERIFICATION", skip, words::boolean)?;
         Some(TlsFiles {
@@ -297,7 +304,11 @@ impl RawPerSecond {
 }
 
 impl Words<'_> {
-    fn read(&self, files: Option<&TlsFiles>, faults: &mut Faults) -> Option<RedisServers> {
+    pub(super) fn read(
+        &self,
+        files: Option<&TlsFiles>,
+        faults: &mut Faults,
+    ) -> Option<RedisServers> {
         let place = self.place(faults);
         let tls = faults.read(&self.variable("TLS"), self.tls, words::boolean);
         let pool = faults.read(&self.variable("POOL_SIZE"), self.pool_size, words::positive);
@@ -389,7 +400,7 @@ fn op_timeout(text: &str) -> Read<OpTimeout> {
     }
 }
 
-fn positive_duration(text: &str) -> Read<Duration> {
+pub(super) fn positive_duration(text: &str) -> Read<Duration> {
     let found = words::duration(text)?;
     if found.is_zero() { Err("a duration longer than 0") } else { Ok(found) }
 }

@@ -324,12 +324,15 @@ fn no_setting_shows_a_secret() {
         ("REDIS_PERSECOND_URL", "redis://:hunter2@r"),
         ("REDIS_PERSECOND_AUTH", "hunter2"),
         ("REDIS_PERSECOND_SENTINEL_AUTH", "hunter2"),
+        ("IDEMPOTENCY_REDIS_URL", "redis://:hunter2@r"),
+        ("IDEMPOTENCY_REDIS_AUTH", "hunter2"),
+        ("IDEMPOTENCY_REDIS_SENTINEL_AUTH", "hunter2"),
     ];
     assert!(!format!("{:?}", read(&[], &secrets).unwrap()).contains("hunter2"));
     for arg in RawSettings::augment_args(Command::new("tidegate")).get_arguments() {
         let variable = arg.get_env().unwrap().to_str().unwrap();
-        let is_secret = variable.ends_with("AUTH")
-            || variable.starts_with("REDIS") && variable.ends_with("URL");
+        let is_secret =
+            variable.ends_with("AUTH") || variable.contains("REDIS") && variable.ends_with("URL");
         assert_eq!(arg.is_hide_env_values_set(), is_secret, "{variable}");
     }
 }
@@ -390,4 +393,41 @@ fn table() -> String {
 fn the_reference_page_lists_every_setting() {
     let page = include_str!("../../docs/reference.md");
     assert!(page.contains(&table()), "docs/reference.md should hold:\n{}", table());
+}
+
+fn records(variables: &[(&str, &str)]) -> RecordBackend {
+    read(&[], variables).unwrap().store.records.backend
+}
+
+#[test]
+fn records_live_where_buckets_do_unless_they_have_a_redis_of_their_own() {
+    assert_eq!(records(&[]), RecordBackend::Memory);
+    let own = ("IDEMPOTENCY_REDIS_URL", "own:1");
+    let shared = [("REDIS_URL", "redis:6379"), ("CACHE_KEY_PREFIX", "p:"), ("MAX_IN_FLIGHT", "7")];
+    for (variables, expected) in [
+        ([&shared[..], &[]].concat(), ("REDIS", "single at redis:6379", "p:", 7)),
+        ([&shared[..], &[own]].concat(), ("IDEMPOTENCY_REDIS", "single at own:1", "p:", 7)),
+        (vec![own], ("IDEMPOTENCY_REDIS", "single at own:1", "", 65_536)),
+    ] {
+        let RecordBackend::Redis(found) = records(&variables) else { panic!("{variables:?}") };
+        let topology = found.servers.topology.to_string();
+        let found = (found.servers.variables, &*topology, &*found.key_prefix, found.max_in_flight);
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn faults_of_records_are_reported_with_their_variables() {
+    let text = faults(&[
+        ("IDEMPOTENCY_REDIS_URL", "nowhere"),
+        ("IDEMPOTENCY_STORE_TIMEOUT", "0"),
+        ("IDEMPOTENCY_ALLOW_EVICTION", "maybe"),
+        ("IDEMPOTENCY_MEMORY_MAX_RECORDS", "0"),
+        ("IDEMPOTENCY_MEMORY_MAX_BYTES", "some"),
+    ]);
+    for variable in
+        ["REDIS_URL", "STORE_TIMEOUT", "ALLOW_EVICTION", "MEMORY_MAX_RECORDS", "MEMORY_MAX_BYTES"]
+    {
+        assert!(text.contains(&format!("IDEMPOTENCY_{variable}/")), "{variable}: {text}");
+    }
 }

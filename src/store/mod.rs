@@ -16,7 +16,8 @@ pub use failing::FailingStore;
 pub use memory::{MemoryConfig, MemoryStore};
 pub use redis::{
     Address, Credentials, KeySecret, Misconfigured, NoAddress, OpTimeout, RedisConfig,
-    RedisServers, RedisState, RedisStore, TlsFiles, Topology,
+    RedisServers, RedisState, RedisStore, Run, RunnerConfig, Script, ScriptRunner, TlsFiles,
+    Topology,
 };
 
 use crate::algorithm::Decision;

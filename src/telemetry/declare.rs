@@ -4,7 +4,7 @@
 
 use prometheus::core::Collector;
 use prometheus::{
-    Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
+    Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
     IntGaugeVec, Opts, Registry,
 };
 use std::collections::HashMap;
@@ -26,6 +26,17 @@ const LIFE_BUCKETS: [f64; 13] =
 /// Bytes of stored bodies.
 const SIZE_BUCKETS: [f64; 8] =
     [256.0, 1024.0, 4096.0, 16_384.0, 65_536.0, 262_144.0, 1_048_576.0, 4_194_304.0];
+
+/// What a store of records says of each server.
+pub(super) struct RecordStore {
+    pub(super) seconds: HistogramVec,
+    pub(super) calls: IntCounterVec,
+    /// Not shown: each call is of one record.
+    pub(super) units: IntCounterVec,
+    pub(super) errors: IntCounterVec,
+    pub(super) breakers: IntGaugeVec,
+    pub(super) connections: IntGaugeVec,
+}
 
 /// Declares series in a registry of its own.
 #[derive(Debug)]
@@ -184,6 +195,62 @@ impl Declare {
             "tidegate_redis_evicted_keys",
             "Keys that Redis says it evicted since its start.",
             &["node"],
+        )
+    }
+
+    pub(super) fn redis_keeps_keys(&self) -> IntGaugeVec {
+        self.gauges(
+            "tidegate_redis_maxmemory_policy_ok",
+            "1 if Redis says that it does not evict keys when its memory is full.",
+            &["node"],
+        )
+    }
+
+    pub(super) fn redis_time_offset(&self) -> GaugeVec {
+        let help = "Seconds by which the clock of Redis is ahead of this process's.";
+        let opts = Opts::new("tidegate_redis_time_offset_seconds", help);
+        self.put(GaugeVec::new(opts, &["node"]).expect("a valid name"))
+    }
+
+    pub(super) fn record_store(&self) -> RecordStore {
+        let help = "Time that a Redis server takes to answer about an operation.";
+        let opts = HistogramOpts::new("tidegate_idempotency_redis_call_seconds", help);
+        let opts = opts.buckets(STORE_BUCKETS.to_vec());
+        let units = Opts::new("units", "Not shown.");
+        RecordStore {
+            seconds: self.put(HistogramVec::new(opts, &["op", "node"]).expect("a valid name")),
+            calls: self.counters(
+                "tidegate_idempotency_redis_calls_total",
+                "Script calls sent to Redis about operations.",
+                &["node"],
+            ),
+            units: IntCounterVec::new(units, &["node"]).expect("a valid name"),
+            errors: self.counters(
+                "tidegate_idempotency_redis_errors_total",
+                "Calls about operations that Redis did not answer; without a node: none was found to ask.",
+                &["node", "reason"],
+            ),
+            breakers: self.gauges(
+                "tidegate_idempotency_redis_breaker_open",
+                "1 while a Redis server is not asked about operations because it does not answer.",
+                &["node"],
+            ),
+            connections: self.gauges(
+                "tidegate_idempotency_redis_connections",
+                "Open connections to Redis for operations.",
+                &["node"],
+            ),
+        }
+    }
+
+    pub(super) fn records(&self) -> IntGauge {
+        self.gauge("tidegate_idempotency_memory_records", "Operations in this process's memory.")
+    }
+
+    pub(super) fn record_bytes(&self) -> IntGauge {
+        self.gauge(
+            "tidegate_idempotency_memory_bytes",
+            "About how much memory of this process they take.",
         )
     }
 

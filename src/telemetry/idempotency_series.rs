@@ -23,6 +23,19 @@ pub struct IdempotencySeries {
     policy_loads: IntCounterVec,
 }
 
+/// The words of labels.
+#[derive(Clone, Debug, Default)]
+pub struct IdempotencyWords {
+    /// What completions and renewals come to.
+    pub results: Vec<&'static str>,
+    /// Why operations are given back.
+    pub releases: Vec<&'static str>,
+    /// Why nobody knows an outcome.
+    pub unknown: Vec<&'static str>,
+    /// Why answers are not stored.
+    pub not_stored: Vec<&'static str>,
+}
+
 /// What became of a request with a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestOutcome {
@@ -46,6 +59,8 @@ pub enum RequestOutcome {
     InvalidKey,
     /// Its body is too large.
     TooLarge,
+    /// Its body has not come in time.
+    TooSlow,
     /// The record is of another version.
     Unverifiable,
     /// The store could not say.
@@ -67,7 +82,7 @@ pub enum RecordOp {
 
 impl RequestOutcome {
     /// Every one.
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::Claimed,
         Self::Takeover,
         Self::Replayed,
@@ -78,6 +93,7 @@ impl RequestOutcome {
         Self::Bypass,
         Self::InvalidKey,
         Self::TooLarge,
+        Self::TooSlow,
         Self::Unverifiable,
         Self::StoreUnavailable,
     ];
@@ -94,6 +110,7 @@ impl RequestOutcome {
             Self::Bypass => "bypass",
             Self::InvalidKey => "invalid_key",
             Self::TooLarge => "too_large",
+            Self::TooSlow => "too_slow",
             Self::Unverifiable => "unverifiable",
             Self::StoreUnavailable => "store_unavailable",
         }
@@ -127,6 +144,22 @@ impl IdempotencySeries {
             lease_left_seconds: declare.idempotency_lease_left_seconds(),
             in_flight: declare.idempotency_in_flight(),
             policy_loads: declare.idempotency_policy_loads(),
+        }
+    }
+
+    /// Shows series from now on, at zero, by the words of their labels.
+    pub fn declare_words(&self, words: &IdempotencyWords) {
+        let all = [
+            (&self.completes, &words.results),
+            (&self.renews, &words.results),
+            (&self.releases, &words.releases),
+            (&self.unknown, &words.unknown),
+            (&self.not_stored, &words.not_stored),
+        ];
+        for (counters, words) in all {
+            for word in words {
+                _ = counters.with_label_values(&[word]);
+            }
         }
     }
 

@@ -7,7 +7,7 @@ mod rule_limits;
 mod rule_series;
 mod store_series;
 
-pub use idempotency_series::{IdempotencySeries, RecordOp, RequestOutcome};
+pub use idempotency_series::{IdempotencySeries, IdempotencyWords, RecordOp, RequestOutcome};
 pub use rule_series::{Counter, RuleSeries};
 pub use store_series::{ServerSeries, StoreOp, StoreSeries};
 
@@ -57,6 +57,9 @@ pub struct Metrics {
     store: Arc<StoreSeries>,
     /// The idempotency filter.
     pub idempotency: IdempotencySeries,
+    record_store: Arc<StoreSeries>,
+    records: IntGauge,
+    record_bytes: IntGauge,
     config_info: IntGaugeVec,
     config_warnings: IntGauge,
     config_rules: IntGauge,
@@ -88,6 +91,7 @@ impl Metrics {
     pub fn new(max_series: usize) -> Arc<Self> {
         let declare = Declare::new();
         let errors = declare.errors();
+        let store = StoreSeries::new(&declare);
         Arc::new(Self {
             rules: RuleSeriesSet::new(max_series),
             rule_limits: Mutex::default(),
@@ -107,8 +111,11 @@ impl Metrics {
             evictions: declare.evictions(),
             evictions_seen: AtomicU64::default(),
             store_info: declare.store_info(),
-            store: StoreSeries::new(&declare),
             idempotency: IdempotencySeries::new(&declare),
+            record_store: StoreSeries::of_records(&declare, &store),
+            records: declare.records(),
+            record_bytes: declare.record_bytes(),
+            store,
             config_info: declare.config_info(),
             config_warnings: declare.config_warnings(),
             config_rules: declare.config_rules(),
@@ -166,6 +173,18 @@ impl Metrics {
     /// The series of a store of servers.
     pub fn store_series(&self) -> &Arc<StoreSeries> {
         &self.store
+    }
+
+    /// The series of a store of records in Redis.
+    pub fn record_store_series(&self) -> &Arc<StoreSeries> {
+        &self.record_store
+    }
+
+    /// Shows how many operations this process's memory holds, and about how many bytes they take;
+    /// to be called before a scrape.
+    pub fn records_observed(&self, n_records: usize, n_bytes: usize) {
+        self.records.set(i64::try_from(n_records).unwrap_or(i64::MAX));
+        self.record_bytes.set(i64::try_from(n_bytes).unwrap_or(i64::MAX));
     }
 
     /// Takes over what a store says of itself; to be called before a scrape.

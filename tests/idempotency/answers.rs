@@ -114,7 +114,7 @@ async fn another_request_with_the_key_gets_422_even_while_the_first_runs() {
 #[tokio::test]
 async fn two_callers_with_one_key_are_two_operations() {
     let scene = Scene::start(POLICY).await;
-    let ask = async |user| {
+    let ask = async |user: &str| {
         scene.ask("POST", "/pay", &[("x-user", user), ("idempotency-key", "k")], "{}").await
     };
     assert_eq!(ask("ann").await.body, "{\"run\":1}");
@@ -146,7 +146,7 @@ idempotency:
       fingerprint: { body: json_canonical }
 ";
     let scene = Scene::start(policy).await;
-    let post = async |key, body| {
+    let post = async |key: &str, body: &str| {
         scene.post_with("/pay", key, &[("content-type", "application/json")], body).await.status
     };
     assert_eq!(post("k", r#"{"a":1,"b":[1.50,"\u00e9"]}"#).await, 201);
@@ -155,7 +155,8 @@ idempotency:
     for (key, twice) in [("dup", r#"{"a":1,"a":1}"#), ("big", r#"{"a":1e400}"#)] {
         assert_eq!(post(key, twice).await, 201);
         assert_eq!(post(key, twice).await, 201, "the same bytes are the same request");
-        assert_eq!(post(key, &format!("{twice} ")).await, 422, "{key}");
+        let spaced = format!("{twice} ");
+        assert_eq!(post(key, &spaced).await, 422, "{key}");
     }
     assert_eq!(scene.service.n_ran(), 3);
 }
@@ -189,7 +190,7 @@ async fn statuses_that_are_no_outcome_are_not_stored() {
 #[tokio::test]
 async fn the_upstream_may_say_what_its_answer_means() {
     let scene = Scene::start(POLICY).await;
-    let post = async |key, status: u16, said| {
+    let post = async |key: &str, status: u16, said: &str| {
         let path = format!("/pay?status={status}");
         let headers = [("x-answer-idempotency-result", said)];
         scene.post_with(&path, key, &headers, "").await

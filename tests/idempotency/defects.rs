@@ -8,9 +8,10 @@ use crate::support::tidegate::Tidegate;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 use tidegate::clock::{Clock, Micros};
 use tidegate::envoy::ExtProc;
-use tidegate::idempotency::{MemoryRecords, Protection, ProtectionOptions, Records};
+use tidegate::idempotency::{MemoryBounds, Protection, ProtectionOptions, Records};
 use tidegate::telemetry::Metrics;
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
@@ -32,7 +33,8 @@ impl Clock for Brittle {
 /// `n_asked` times, or once it has looked at the clock `n_looked` times itself.
 async fn start(n_asked: i64, n_looked: i64) -> (Envoy, Service, Tidegate) {
     let brittle = |n| Arc::new(Brittle(AtomicI64::new(n))) as Arc<dyn Clock>;
-    let records = Records::Memory(MemoryRecords::new(brittle(n_asked)));
+    let bounds = MemoryBounds { max_records: 10, max_bytes: 1 << 20 };
+    let records = Records::in_memory(bounds, brittle(n_asked));
     let tasks = TaskTracker::new();
     let protection = Protection::new(
         Arc::new(records),
@@ -47,7 +49,8 @@ async fn start(n_asked: i64, n_looked: i64) -> (Envoy, Service, Tidegate) {
     protection.install(tidegate::config::load_idempotency(&file).unwrap().policy);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let filter = listener.local_addr().unwrap();
-    let service = ExtProc::new(Arc::new(protection), tasks, CancellationToken::new());
+    let service = ExtProc::new(Arc::new(protection), tasks, CancellationToken::new())
+        .with_body_within(Duration::from_secs(2));
     tokio::spawn(
         tonic::transport::Server::builder()
             .add_service(service.grpc())
@@ -75,4 +78,13 @@ async fn a_panic_before_the_outcome_is_stored_does_not_let_the_answer_pass() {
     let (envoy, service, _limits) = start(100, 0).await;
     assert_eq!((post(envoy.address).await, service.n_ran()), (503, 1));
     assert_eq!((post(envoy.address).await, service.n_ran()), (409, 1), "it is not run again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_envoy_cannot_hold_is_given_up() {
+    let (envoy, service, _limits) = start(100, 100).await;
+    let status = scene::post_chunked(envoy.address, "/pay", "k", 8 << 20).await;
+    assert!([408, 413].contains(&status), "{status}");
+    assert_eq!(service.n_ran(), 0);
+    assert_eq!((post(envoy.address).await, service.n_ran()), (201, 1), "nothing was claimed");
 }

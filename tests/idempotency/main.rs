@@ -19,5 +19,6 @@ mod defects;
 mod holes;
 mod keys;
 mod outcomes;
+mod redis;
 mod scene;
 mod service;

@@ -97,20 +97,7 @@ impl Scene {
 
     /// The status of one whose body has no length beforehand.
     pub async fn post_chunked(&self, path: &str, key: &str, n_bytes: usize) -> u16 {
-        let piece = Bytes::from(vec![b'x'; 64 << 10]);
-        let n_pieces = n_bytes.div_ceil(piece.len());
-        let frames = (0..n_pieces).map(move |_| Ok::<_, Infallible>(Frame::data(piece.clone())));
-        let body = StreamBody::new(futures_util::stream::iter(frames));
-        let request = Request::post(path)
-            .header("host", "test")
-            .header("x-user", "ann")
-            .header("idempotency-key", key)
-            .body(body)
-            .unwrap();
-        let stream = TcpStream::connect(self.envoy.address).await.unwrap();
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
-        tokio::spawn(connection);
-        sender.send_request(request).await.unwrap().status().as_u16()
+        post_chunked(self.envoy.address, path, key, n_bytes).await
     }
 
     /// Any request.
@@ -141,6 +128,24 @@ impl Scene {
     pub async fn ran(&self, n: usize) {
         eventually("the service to run", async || (self.service.n_ran() >= n).then_some(())).await;
     }
+}
+
+/// The status of a POST of `ann` whose body has no length beforehand.
+pub async fn post_chunked(server: SocketAddr, path: &str, key: &str, n_bytes: usize) -> u16 {
+    let piece = Bytes::from(vec![b'x'; 64 << 10]);
+    let n_pieces = n_bytes.div_ceil(piece.len());
+    let frames = (0..n_pieces).map(move |_| Ok::<_, Infallible>(Frame::data(piece.clone())));
+    let body = StreamBody::new(futures_util::stream::iter(frames));
+    let request = Request::post(path)
+        .header("host", "test")
+        .header("x-user", "ann")
+        .header("idempotency-key", key)
+        .body(body)
+        .unwrap();
+    let stream = TcpStream::connect(server).await.unwrap();
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    sender.send_request(request).await.unwrap().status().as_u16()
 }
 
 /// A Tidegate with a policy file in `folder`.

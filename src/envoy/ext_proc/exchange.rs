@@ -8,8 +8,9 @@ use envoy_types::pb::envoy::service::ext_proc::v3::processing_request::Request;
 use envoy_types::pb::envoy::service::ext_proc::v3::{
     HttpBody, HttpHeaders, ProcessingRequest, ProcessingResponse,
 };
-use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tonic::Streaming;
 
@@ -21,6 +22,7 @@ pub(super) struct Exchange {
     cut: CancellationToken,
     state: State,
     is_grpc: bool,
+    body_within: Duration,
 }
 
 /// How far a request is.
@@ -54,8 +56,9 @@ impl Exchange {
         protection: Arc<Protection>,
         replies: Sender,
         cut: CancellationToken,
+        body_within: Duration,
     ) -> Self {
-        Self { protection, replies, cut, state: State::Start, is_grpc: false }
+        Self { protection, replies, cut, state: State::Start, is_grpc: false, body_within }
     }
 
     /// Goes on until Envoy ends the stream, or until there is no more time.
@@ -64,7 +67,7 @@ impl Exchange {
         loop {
             let message = tokio::select! {
                 message = messages.message() => message,
-                never = self.keep() => match never {},
+                () = self.keep() => return self.give_up().await,
                 () = cut.cancelled() => return self.abandon(Unknown::Shutdown),
             };
             // An end and an error say the same: how a stream ends depends on who resets it first.
@@ -81,13 +84,25 @@ impl Exchange {
         self.end().await;
     }
 
-    /// Keeps the claim, if there is one, for as long as it is waited for.
-    async fn keep(&mut self) -> Infallible {
+    /// Keeps the claim, if there is one, for as long as it is waited for. Ends if a body has not come
+    /// in time.
+    async fn keep(&mut self) {
         match &mut self.state {
-            State::Running(execution) => execution.keep().await,
-            State::Start | State::Keyed(_) | State::Passed | State::Answered => {
-                std::future::pending().await
-            }
+            State::Running(execution) => match execution.keep().await {},
+            State::Keyed(_) => sleep(self.body_within).await,
+            State::Start | State::Passed | State::Answered => std::future::pending().await,
+        }
+    }
+
+    /// Answers a request whose body has not come. Nothing is claimed, so it may also pass where we
+    /// only observe; but Envoy waits for nothing now, and takes only an answer.
+    async fn give_up(mut self) {
+        if let State::Keyed(keyed) = &self.state
+            && let Next::Answer(answer) = keyed.give_up()
+            && self.replies.send(reply::answer(answer, self.is_grpc)).await.is_ok()
+        {
+            self.state = State::Answered;
+            self.end().await;
         }
     }
 

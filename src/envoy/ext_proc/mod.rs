@@ -18,6 +18,7 @@ use envoy_types::pb::envoy::service::ext_proc::v3::external_processor_server::{
 use exchange::Exchange;
 use replies::Replies;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::{Request, Response, Status, Streaming};
@@ -32,12 +33,23 @@ pub struct ExtProc {
     protection: Arc<Protection>,
     tasks: TaskTracker,
     cut: CancellationToken,
+    body_within: Duration,
 }
+
+/// How long the body of a request with a key may take. Envoy also sends none at all when it could
+/// not hold what came before we asked for it (envoyproxy/envoy#39365).
+const BODY_WITHIN: Duration = Duration::from_secs(60);
 
 impl ExtProc {
     /// A service whose streams `tasks` tracks and `cut` ends, each with an error.
     pub fn new(protection: Arc<Protection>, tasks: TaskTracker, cut: CancellationToken) -> Self {
-        Self { protection, tasks, cut }
+        Self { protection, tasks, cut, body_within: BODY_WITHIN }
+    }
+
+    /// The same, where the body of a request with a key may take so long.
+    #[must_use]
+    pub fn with_body_within(self, body_within: Duration) -> Self {
+        Self { body_within, ..self }
     }
 
     /// The service as a gRPC server takes it.
@@ -55,7 +67,8 @@ impl ExternalProcessor for ExtProc {
         request: Request<Streaming<ProcessingRequest>>,
     ) -> Result<Response<Replies>, Status> {
         let (sender, replies) = replies::channel();
-        let exchange = Exchange::new(Arc::clone(&self.protection), sender, self.cut.clone());
+        let exchange =
+            Exchange::new(Arc::clone(&self.protection), sender, self.cut.clone(), self.body_within);
         self.tasks.spawn(exchange.run(request.into_inner()));
         Ok(Response::new(replies))
     }

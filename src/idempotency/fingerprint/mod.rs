@@ -14,18 +14,18 @@ const VERSION: u32 = 1;
 
 /// The parts of a request that can count.
 #[derive(Clone, Copy, Debug)]
-pub struct Content<'a> {
+pub(super) struct Content<'a> {
     /// Its method.
-    pub method: &'a str,
+    pub(super) method: &'a str,
     /// Its path with the query, as it goes to the upstream.
-    pub path: &'a [u8],
+    pub(super) path: &'a [u8],
     /// Its headers, names in lower case.
-    pub headers: &'a [(String, Vec<u8>)],
+    pub(super) headers: &'a [(String, Vec<u8>)],
 }
 
 /// The fingerprint of a request, but for its body.
 #[derive(Clone, Debug)]
-pub struct Begun {
+pub(super) struct Begun {
     digest: Sha256,
     rule: BodyRule,
     is_json: bool,
@@ -33,7 +33,7 @@ pub struct Begun {
 
 impl Begun {
     /// Takes all but the body.
-    pub fn of(content: &Content<'_>, rule: &FingerprintRule) -> Self {
+    pub(super) fn of(content: &Content<'_>, rule: &FingerprintRule) -> Self {
         let (path, query) = split_query(content.path);
         let mut digest = Sha256::new();
         frame(&mut digest, &[content.method.as_bytes(), path, query]);
@@ -48,7 +48,7 @@ impl Begun {
     }
 
     /// Takes the body; none and an empty one are the same.
-    pub fn with_body(mut self, body: &[u8]) -> Fingerprint {
+    pub(super) fn with_body(mut self, body: &[u8]) -> Fingerprint {
         let canonical = match self.rule {
             BodyRule::JsonCanonical if self.is_json => json::canonical(body),
             BodyRule::JsonCanonical | BodyRule::Raw => None,
@@ -63,7 +63,7 @@ impl Begun {
 }
 
 /// A path without its query, and the query without its question mark.
-pub fn split_query(path: &[u8]) -> (&[u8], &[u8]) {
+pub(super) fn split_query(path: &[u8]) -> (&[u8], &[u8]) {
     let at = path.iter().position(|byte| *byte == b'?').unwrap_or(path.len());
     let (path, query) = path.split_at(at);
     (path, query.get(1..).unwrap_or_default())

@@ -2,15 +2,17 @@
 
 use super::answer::{Answer, Problem};
 use super::caller::Caller;
+use super::claim::Written;
 use super::fingerprint::{Begun, Content, split_query};
 use super::head::{RequestHead, number, values};
 use super::key::{self, InvalidKey};
 use super::keyed::Keyed;
 use super::operation::OperationId;
 use super::records::Records;
+use super::verdict::{NotKept, Released, Unknown};
 use crate::clock::Clock;
 use crate::rules::idempotency::{IdempotencyPolicy, IdempotentRoute, KeySpace, Target};
-use crate::telemetry::{Metrics, RequestOutcome};
+use crate::telemetry::{IdempotencyWords, Metrics, RequestOutcome};
 use arc_swap::ArcSwapOption;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -69,6 +71,7 @@ impl Protection {
         tasks: TaskTracker,
         options: ProtectionOptions,
     ) -> Self {
+        metrics.idempotency.declare_words(&words());
         let max_in_flight = options.max_in_flight.min(Semaphore::MAX_PERMITS);
         Self {
             policy: ArcSwapOption::empty(),
@@ -152,6 +155,7 @@ impl Problem {
                 RequestOutcome::InvalidKey
             }
             Self::RequestTooLarge(_) => RequestOutcome::TooLarge,
+            Self::RequestTooSlow => RequestOutcome::TooSlow,
             Self::KeyReused => RequestOutcome::Mismatch,
             Self::InProgress { .. } => RequestOutcome::InProgress,
             Self::OutcomeUnknown { .. } => RequestOutcome::OutcomeUnknown,
@@ -159,6 +163,18 @@ impl Problem {
             Self::Unverifiable => RequestOutcome::Unverifiable,
             Self::StoreUnavailable => RequestOutcome::StoreUnavailable,
         }
+    }
+}
+
+/// The words of labels, so that their series are there before the first of each.
+fn words() -> IdempotencyWords {
+    let results = Written::ALL.map(Written::word).into_iter().chain(["failed"]);
+    let releases = Released::ALL.map(Released::word).into_iter().chain(["failed"]);
+    IdempotencyWords {
+        results: results.collect(),
+        releases: releases.collect(),
+        unknown: Unknown::ALL.map(Unknown::word).into(),
+        not_stored: NotKept::ALL.map(NotKept::word).into(),
     }
 }
 

@@ -1,7 +1,7 @@
 use super::super::execution::{Execution, Rest};
 use super::super::head::ResponseHead;
 use super::super::keyed::Next;
-use super::super::memory::MemoryRecords;
+use super::super::memory::MemoryBounds;
 use super::super::verdict::Unknown;
 use super::*;
 use crate::clock::{ManualClock, Micros};
@@ -15,6 +15,8 @@ use tokio::time::{advance, timeout};
 
 const LEASE: Duration = Duration::from_secs(60);
 const RETENTION: Duration = Duration::from_secs(3600);
+
+const BOUNDS: MemoryBounds = MemoryBounds { max_records: 1000, max_bytes: 1 << 20 };
 
 /// A use case whose store's clock a test holds.
 struct House {
@@ -64,7 +66,7 @@ fn house_with(route: IdempotentRoute, max_in_flight: usize) -> House {
     let metrics = Metrics::new(10);
     let tasks = TaskTracker::new();
     let store_clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
-    let records = Records::Memory(MemoryRecords::new(Arc::clone(&store_clock)));
+    let records = Records::in_memory(BOUNDS, Arc::clone(&store_clock));
     let protection = Arc::new(Protection::new(
         Arc::new(records),
         Arc::clone(&metrics),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// What the beginning of an answer means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(super) enum Verdict {
     /// It is kept once it is whole.
     Keep,
     /// It is said behind the body, as gRPC does.
@@ -22,7 +22,7 @@ pub enum Verdict {
 
 /// Why an answer is not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotKept {
+pub(super) enum NotKept {
     /// It is too large.
     Size,
     /// It is a stream without an end in sight.
@@ -33,7 +33,7 @@ pub enum NotKept {
 
 /// Why an operation is given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Released {
+pub(super) enum Released {
     /// Its status is not an outcome.
     Status,
     /// The upstream said so.
@@ -87,7 +87,7 @@ const REQUEST_TOO_LARGE: &str = "request_payload_too_large";
 
 impl Verdict {
     /// What an answer means under a rule.
-    pub fn of(head: &ResponseHead, rule: &ResponseRule) -> Self {
+    pub(super) fn of(head: &ResponseHead, rule: &ResponseRule) -> Self {
         match head.details.as_deref() {
             Some(VIA_UPSTREAM) => Self::of_upstream(head, rule),
             Some(_) => Self::of_local_reply(head),
@@ -121,7 +121,7 @@ impl Verdict {
     }
 
     /// What the trailers of a gRPC answer mean.
-    pub fn of_trailers(trailers: &Headers, rule: &ResponseRule) -> Self {
+    pub(super) fn of_trailers(trailers: &Headers, rule: &ResponseRule) -> Self {
         let Some(status) = grpc_status(trailers) else {
             return Self::Unknown(Unknown::UpstreamReset);
         };
@@ -197,7 +197,7 @@ fn not_kept(head: &ResponseHead, rule: &ResponseRule) -> Option<NotKept> {
 }
 
 /// How long the upstream wants its answer kept.
-pub fn retention(head: &ResponseHead, otherwise: Duration) -> Duration {
+pub(super) fn retention(head: &ResponseHead, otherwise: Duration) -> Duration {
     let said = head.value(RETENTION).and_then(number::<u64>);
     said.map_or(otherwise, |seconds| {
         Duration::from_secs(seconds.clamp(*RETENTIONS.start(), *RETENTIONS.end()))
@@ -206,10 +206,10 @@ pub fn retention(head: &ResponseHead, otherwise: Duration) -> Duration {
 
 impl NotKept {
     /// Every one.
-    pub const ALL: [Self; 3] = [Self::Size, Self::Stream, Self::Grpc];
+    pub(super) const ALL: [Self; 3] = [Self::Size, Self::Stream, Self::Grpc];
 
     /// Its word in metrics.
-    pub const fn word(self) -> &'static str {
+    pub(super) const fn word(self) -> &'static str {
         match self {
             Self::Size => "size",
             Self::Stream => "stream",
@@ -220,10 +220,10 @@ impl NotKept {
 
 impl Released {
     /// Every one.
-    pub const ALL: [Self; 3] = [Self::Status, Self::Override, Self::NotSent];
+    pub(super) const ALL: [Self; 3] = [Self::Status, Self::Override, Self::NotSent];
 
     /// Its word in metrics.
-    pub const fn word(self) -> &'static str {
+    pub(super) const fn word(self) -> &'static str {
         match self {
             Self::Status => "status",
             Self::Override => "override",
