@@ -67,10 +67,11 @@ impl Keyed {
                 on_lease_expired: self.route.on_lease_expired,
             },
         };
-        let tasks = self.protection.tasks.clone();
+        let (tasks, only_observes) = (self.protection.tasks.clone(), self.route.shadow);
         match tasks.spawn(self.ask(claim)).await {
             Ok(next) => next,
-            // It panicked: the request does not run.
+            // It panicked, and may have claimed: the request does not run.
+            Err(_) if only_observes => Next::Pass,
             Err(_) => Next::Answer(Problem::StoreUnavailable.answer(jitter())),
         }
     }

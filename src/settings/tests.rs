@@ -362,6 +362,46 @@ fn memory_chosen_by_default_under_kubernetes_or_beside_a_url_warns() {
 }
 
 #[test]
+fn the_idempotency_filter_is_there_if_its_policy_is_named() {
+    assert_eq!(read(&[], &[]).unwrap().idempotency, None);
+    let filter = |address| {
+        let variables = [("IDEMPOTENCY_CONFIG", "a.yaml"), ("IDEMPOTENCY_ADDR", address)];
+        read(&[], &variables).map(|settings| settings.idempotency.unwrap().address)
+    };
+    let tcp = |host: &str, port| {
+        Endpoint::Tcp(Address { variable: "IDEMPOTENCY_ADDR", host: Some(host.to_owned()), port })
+    };
+    assert_eq!(filter("127.0.0.1:8082"), Ok(tcp("127.0.0.1", 8082)));
+    assert_eq!(filter("[::1]:1"), Ok(tcp("::1", 1)));
+    assert_eq!(filter("localhost:1"), Ok(tcp("localhost", 1)));
+    assert_eq!(filter("/run/tidegate.sock"), Ok(Endpoint::Unix("/run/tidegate.sock".into())));
+    for wrong in ["", "8082", "::1:1", "host"] {
+        assert!(filter(wrong).unwrap_err().to_string().contains("IDEMPOTENCY_ADDR/"), "{wrong}");
+    }
+}
+
+#[test]
+fn the_idempotency_filter_is_reached_from_elsewhere_only_if_somebody_says_so() {
+    let with = |address, insecure| {
+        read(
+            &[],
+            &[
+                ("IDEMPOTENCY_CONFIG", "a.yaml"),
+                ("IDEMPOTENCY_ADDR", address),
+                ("IDEMPOTENCY_INSECURE", insecure),
+            ],
+        )
+    };
+    for open in [":8082", "0.0.0.0:8082", "[::]:8082", "10.0.0.1:8082", "tidegate:8082"] {
+        let faults = with(open, "false").unwrap_err().to_string();
+        assert!(faults.contains("IDEMPOTENCY_INSECURE=true"), "{faults}");
+        assert!(with(open, "true").is_ok(), "{open}");
+    }
+    let unused = read(&[], &[("IDEMPOTENCY_ADDR", "0.0.0.0:8082")]);
+    assert!(unused.is_ok(), "without a policy nothing listens");
+}
+
+#[test]
 fn every_setting_has_a_flag_and_the_variable_of_the_same_name() {
     for arg in RawSettings::augment_args(Command::new("tidegate")).get_arguments() {
         let variable = arg.get_env().unwrap().to_str().unwrap();

@@ -315,3 +315,32 @@ async fn a_changed_policy_holds_and_a_faulty_one_changes_nothing() {
     .await;
     assert_eq!(scene.metric("policy_loads_total{result=\"error\"}").await as i64, 1);
 }
+
+#[tokio::test]
+async fn callers_of_grpc_get_its_codes() {
+    let scene = Scene::start(POLICY).await;
+    let grpc = [("x-user", "ann"), ("content-type", "application/grpc")];
+    let missing = scene.ask("POST", "/must", &grpc, "").await;
+    assert_eq!((missing.status, missing.header("grpc-status").as_str()), (200, "3"), "{missing:?}");
+    assert!(missing.header("grpc-message").contains("key-missing"), "{missing:?}");
+    assert_eq!(missing.header("content-type"), "application/grpc");
+
+    let keyed = async |path: &str, key: &str, code: &str| {
+        let more = [
+            ("idempotency-key", key),
+            ("x-answer-content-type", "application/grpc"),
+            ("x-answer-grpc-status", code),
+            ("x-answer-grpc-message", "no%20such"),
+        ];
+        scene.ask("POST", path, &[&grpc[..], &more].concat(), "").await
+    };
+    keyed("/pay?status=200&bytes=0", "error", "5").await;
+    let retry = keyed("/pay?status=200&bytes=0", "error", "5").await;
+    assert_eq!(retry.header("grpc-status"), "5", "{retry:?}");
+    assert_eq!(retry.header("grpc-message"), "no such", "{retry:?}");
+    assert_eq!(retry.header("idempotent-replayed"), "true");
+    assert_eq!(scene.service.n_ran(), 1);
+    keyed("/pay?status=200&bytes=0", "again", "14").await;
+    keyed("/pay?status=200&bytes=0", "again", "14").await;
+    assert_eq!(scene.service.n_ran(), 3, "UNAVAILABLE is no outcome");
+}
