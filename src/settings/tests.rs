@@ -331,8 +331,8 @@ fn no_setting_shows_a_secret() {
     assert!(!format!("{:?}", read(&[], &secrets).unwrap()).contains("hunter2"));
     for arg in RawSettings::augment_args(Command::new("tidegate")).get_arguments() {
         let variable = arg.get_env().unwrap().to_str().unwrap();
-        let is_secret = variable.ends_with("AUTH")
-            || variable.contains("REDIS") && variable.ends_with("URL");
+        let is_secret =
+            variable.ends_with("AUTH") || variable.contains("REDIS") && variable.ends_with("URL");
         assert_eq!(arg.is_hide_env_values_set(), is_secret, "{variable}");
     }
 }
@@ -425,7 +425,9 @@ fn faults_of_records_are_reported_with_their_variables() {
         ("IDEMPOTENCY_MEMORY_MAX_RECORDS", "0"),
         ("IDEMPOTENCY_MEMORY_MAX_BYTES", "some"),
     ]);
-    for variable in ["REDIS_URL", "STORE_TIMEOUT", "ALLOW_EVICTION", "MEMORY_MAX_RECORDS", "MEMORY_MAX_BYTES"] {
+    for variable in
+        ["REDIS_URL", "STORE_TIMEOUT", "ALLOW_EVICTION", "MEMORY_MAX_RECORDS", "MEMORY_MAX_BYTES"]
+    {
         assert!(text.contains(&format!("IDEMPOTENCY_{variable}/")), "{variable}: {text}");
     }
 }
