@@ -17,6 +17,7 @@ mod cluster;
 mod faults;
 mod house;
 mod program;
+mod records;
 mod secure;
 mod sentinel;
 mod single;
