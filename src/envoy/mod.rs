@@ -22,7 +22,7 @@ pub use headers::{InvalidHeaderName, LimitHeaders};
 pub use json::{JsonError, answer, decode_request, encode_response};
 pub use patience::{Patience, TimedBody};
 pub use reflection::{reflection_v1, reflection_v1alpha};
-pub use service::{Error, RateLimit};
+pub use service::{Error, RateLimit, RateLimitGrpc};
 
 /// Process settings of the rate-limit service.
 #[derive(Clone, Debug)]

@@ -35,6 +35,7 @@ use admin::Admin;
 use bind::{Listener, Listeners};
 use connections::{Connections, Life, MaxAge};
 use filter::Filter;
+use grpc::Services;
 use health::Health;
 use http::{Http, Scrapes};
 use reload::Reload;
@@ -76,7 +77,7 @@ pub async fn serve(settings: Settings, log: LevelSwitch) -> Result<(), Error> {
     let (health, health_service) = Health::new(without_domains, in_memory).await;
     let store_life = StoreLife::default();
     let parts = Parts::new(&settings, health, log, &store_life)?;
-    let grpc = grpc::router(Arc::clone(&parts.rate_limit), health_service)?;
+    let grpc = Services::new(Arc::clone(&parts.rate_limit), health_service)?;
 
     let life = Life::default();
     let options = config_options(&settings.policies);
@@ -168,7 +169,7 @@ impl Parts {
         }
     }
 
-    fn serve(&self, listeners: Listeners, grpc: axum::Router, settings: &Settings, life: &Life) {
+    fn serve(&self, listeners: Listeners, grpc: Services, settings: &Settings, life: &Life) {
         let Settings { listen, answers, .. } = settings;
         let (metrics, limiter) = (Arc::clone(&self.metrics), Arc::clone(&self.limiter));
         let scrapes = Scrapes::new(metrics, limiter, self.records.clone());
