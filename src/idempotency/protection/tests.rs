@@ -1,7 +1,9 @@
+use super::super::error::RecordsError;
 use super::super::execution::{Execution, Rest};
+use super::super::failing::{FailingRecords, Fault};
 use super::super::head::ResponseHead;
 use super::super::keyed::Next;
-use super::super::memory::MemoryBounds;
+use super::super::memory::{MemoryBounds, MemoryRecords};
 use super::super::verdict::Unknown;
 use super::*;
 use crate::clock::{ManualClock, Micros};
@@ -10,6 +12,7 @@ use crate::rules::idempotency::{
     Anonymous, BodyRule, FingerprintRule, IdentitySource, KeyRule, Matches, ResponseRule, Scope,
     ServerError, StatusSet, StoreFailure,
 };
+use crate::store::StoreError;
 use std::time::Duration;
 use tokio::time::{advance, timeout};
 
@@ -62,11 +65,30 @@ fn route() -> IdempotentRoute {
 }
 
 fn house_with(route: IdempotentRoute, max_in_flight: usize) -> House {
+    house_of(route, max_in_flight, |clock| Records::in_memory(BOUNDS, clock))
+}
+
+/// One whose store meets these faults, call by call.
+fn failing_house<const N: usize>(route: IdempotentRoute, faults: [Option<Fault>; N]) -> House {
+    house_of(route, 100, |clock| {
+        let records = FailingRecords::new(MemoryRecords::new(BOUNDS, clock));
+        records.meet(faults);
+        Records::failing(records)
+    })
+}
+
+const REFUSED: Option<Fault> = Some(Fault::Refused(RecordsError::Store(StoreError::Unreachable)));
+
+fn house_of(
+    route: IdempotentRoute,
+    max_in_flight: usize,
+    records: impl FnOnce(Arc<dyn Clock>) -> Records,
+) -> House {
     let clock = Arc::new(ManualClock::at(Micros::from_secs(1_700_000_000)));
     let metrics = Metrics::new(10);
     let tasks = TaskTracker::new();
     let store_clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
-    let records = Records::in_memory(BOUNDS, Arc::clone(&store_clock));
+    let records = records(Arc::clone(&store_clock));
     let protection = Arc::new(Protection::new(
         Arc::new(records),
         Arc::clone(&metrics),
@@ -428,4 +450,35 @@ async fn messages_of_grpc_are_noted_and_its_errors_are_replayed() {
     execution.answered(&ResponseHead { ends: true, ..answer("200", &error) }).await;
     let retry = refused(&house, "error", b"").await;
     assert_eq!((retry.grpc_code, retry.message.as_str()), (5, "no such é"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_store_cannot_say_is_answered_by_the_policy() {
+    let house = failing_house(route(), [REFUSED, REFUSED]);
+    let answer = refused(&house, "k", b"").await;
+    assert_eq!((answer.status, answer.grpc_code), (503, 14));
+    assert_eq!(house.count("inflight"), 0);
+    let open = IdempotentRoute { store_failure: StoreFailure::Open, ..route() };
+    let house = failing_house(open, [REFUSED, REFUSED]);
+    assert!(matches!(claim(&house, "k", b"").await, Next::Pass));
+    assert_eq!(house.count("requests_total{outcome=\"bypass\",route=\"pay\"}"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_fails_is_tried_again_soon() {
+    let house = failing_house(route(), [None, REFUSED]);
+    let mut execution = run(&house, "k", b"").await;
+    assert!(timeout(LEASE / 3 + LEASE / 9, execution.keep()).await.is_err());
+    assert_eq!(house.count("renew_total{result=\"failed\"}"), 1);
+    assert_eq!(house.count("renew_total{result=\"ok\"}"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_cannot_be_stored_is_delivered_and_counted() {
+    let house = failing_house(route(), [None, REFUSED, REFUSED, REFUSED]);
+    let mut execution = run(&house, "k", b"").await;
+    let head = ResponseHead { ends: true, ..answer("200", &[]) };
+    assert_eq!(execution.answered(&head).await, Rest::Unwanted);
+    assert_eq!(house.count("complete_total{result=\"failed\"}"), 1);
+    assert_eq!(refused(&house, "k", b"").await.details, "idem_in_progress");
 }
