@@ -76,7 +76,7 @@ async fn start(settings: &[(&str, &str)]) -> (Service, Tidegate, Envoy, TempDir)
         Setting { policy: Some(POLICY), settings: settings.to_vec(), ..Setting::default() };
     let tidegate = scene::tidegate(&folder, &setting).await;
     tidegate.ready().await;
-    let filter = tidegate.address_of("idempotency");
+    let filter = tidegate.address_of("idempotency").await;
     let envoy = scene::envoy(service.address, tidegate.grpc, filter, &[]).await;
     (service, tidegate, envoy, folder)
 }

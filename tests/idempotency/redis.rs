@@ -40,7 +40,7 @@ impl Edge {
             Setting { policy: Some(POLICY), settings: settings.concat(), ..Setting::default() };
         let tidegate = scene::tidegate(&folder, &setting).await;
         tidegate.ready().await;
-        let filter = tidegate.address_of("idempotency");
+        let filter = tidegate.address_of("idempotency").await;
         let envoy = scene::envoy(service.address, tidegate.grpc, filter, &[]).await;
         Self { envoy, tidegate, _folder: folder }
     }

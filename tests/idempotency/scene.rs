@@ -66,7 +66,7 @@ impl Scene {
         let service = Service::start().await;
         let folder = TempDir::new().unwrap();
         let tidegate = tidegate(&folder, &setting).await;
-        let filter = tidegate.address_of("idempotency");
+        let filter = tidegate.address_of("idempotency").await;
         let envoy = envoy(service.address, tidegate.grpc, filter, &setting.changes).await;
         Self { envoy, service, tidegate, folder }
     }
@@ -180,5 +180,6 @@ pub async fn envoy(
     let ports =
         ports.into_iter().filter(|(from, _)| !changes.iter().any(|(own, _)| own.contains(from)));
     let changes: Vec<_> = changes.iter().cloned().chain(ports).collect();
-    Envoy::start_from(&changed("idempotency.yaml", &changes)).await
+    let text = changed("idempotency.yaml", &changes);
+    Envoy::start_from(&text.replace("connect_timeout: 0.25s", "connect_timeout: 20s")).await
 }

@@ -1,5 +1,6 @@
 //! The service behind Envoy: counts what it runs, and does what the request's path says.
 
+use futures_util::StreamExt;
 use http::{HeaderMap, Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
@@ -61,8 +62,8 @@ impl Service {
         self.shared.ran.lock().unwrap().len()
     }
 
-    /// Lets what waits at the gate go on: requests whose path begins with `/slow`, and one piece of
-    /// each `/events`.
+    /// Lets what waits at the gate go on: requests whose path begins with `/slow`, one piece of each
+    /// `/events`, and `/cut`, which then breaks off.
     pub fn open_gate(&self) {
         self.shared.gate.send_modify(|opened| *opened += 1);
     }
@@ -110,7 +111,7 @@ impl Shared {
             response = response.header("content-type", "text/event-stream");
             events(gate, number("n").unwrap_or(1))
         } else if path.starts_with("/cut") {
-            pieces([Ok(text), Err(io::Error::other("cut"))])
+            cut(gate, text)
         } else if let Some(n_bytes) = number("chunked") {
             pieces([Ok(Bytes::from(vec![b'x'; n_bytes]))])
         } else {
@@ -137,6 +138,16 @@ fn events(gate: watch::Receiver<u64>, n: usize) -> Body {
         Some((Ok(Frame::data(Bytes::from(format!("data: {at}\n\n")))), (gate, at + 1)))
     });
     StreamBody::new(events).boxed_unsync()
+}
+
+/// A body that breaks off when the gate is opened.
+fn cut(mut gate: watch::Receiver<u64>, text: Bytes) -> Body {
+    let begun = futures_util::stream::iter([Ok(Frame::data(text))]);
+    let broken = futures_util::stream::once(async move {
+        gate.changed().await.ok();
+        Err(io::Error::other("cut"))
+    });
+    StreamBody::new(begun.chain(broken)).boxed_unsync()
 }
 
 /// A body of unknown length.

@@ -94,8 +94,11 @@ impl Tidegate {
     }
 
     /// Where it serves something else, by the word for it in the log.
-    pub fn address_of(&self, server: &str) -> SocketAddr {
-        bound_address(&self.log(), server).unwrap()
+    pub async fn address_of(&self, server: &str) -> SocketAddr {
+        eventually(&format!("the address of {server} in tidegate's log"), async || {
+            bound_address(&self.log(), server)
+        })
+        .await
     }
 
     /// All that it has printed so far.

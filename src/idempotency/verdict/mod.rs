@@ -133,10 +133,12 @@ impl Verdict {
     }
 
     /// Envoy answered by itself. Only what proves that no upstream has seen the request frees it:
-    /// with retries, an attempt before the one that failed may have run.
+    /// with retries, an attempt before the one that failed may have run. Envoy 1.40 counts an attempt
+    /// that finds no host.
     fn of_local_reply(head: &ResponseHead) -> Self {
-        const FAILED_ATTEMPT: u64 = flag::CONNECTION_FAILURE | flag::OVERFLOW;
-        const NEVER_TRIED: u64 = flag::NO_ROUTE | flag::NO_HEALTHY_UPSTREAM | flag::RATE_LIMITED;
+        const FAILED_ATTEMPT: u64 =
+            flag::CONNECTION_FAILURE | flag::OVERFLOW | flag::NO_HEALTHY_UPSTREAM;
+        const NEVER_TRIED: u64 = flag::NO_ROUTE | flag::RATE_LIMITED;
         let is_only =
             |those: u64| head.flags & those != 0 && head.flags & !(those | flag::RETRY_LIMIT) == 0;
         let is_too_large =
