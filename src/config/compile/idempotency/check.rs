@@ -51,7 +51,8 @@ impl Parts {
     }
 
     fn check_scope(&self, sink: &mut Sink<'_>, route: Place) {
-        let has_principal = self.principal.as_ref().is_some_and(|(_, it)| !it.is_empty());
+        let has_principal = self.principal_is_faulty
+            || self.principal.as_ref().is_some_and(|(_, it)| !it.is_empty());
         let anonymous = self.anonymous.map(|(_, it)| it).unwrap_or_default();
         if !has_principal && anonymous == Anonymous::Reject {
             let place = self.principal.as_ref().map_or(route, |(place, _)| *place);

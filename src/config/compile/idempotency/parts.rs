@@ -23,6 +23,8 @@ pub(super) struct Parts {
     required: Given<bool>,
     min_length: Given<usize>,
     pub(super) principal: Given<Box<[IdentitySource]>>,
+    /// Whether there is one that cannot be read, which is a fault already.
+    pub(super) principal_is_faulty: bool,
     tenant: Given<Box<[IdentitySource]>>,
     pub(super) anonymous: Given<Anonymous>,
     key_space: Given<KeySpace>,
@@ -111,6 +113,7 @@ impl Parts {
 
     fn read_scope<'a>(&mut self, sink: &mut Sink<'a>, fields: &Fields<'a>) {
         self.principal = given(fields, "principal", |it| sink.identities(it));
+        self.principal_is_faulty = fields.get("principal").is_some() && self.principal.is_none();
         self.tenant = given(fields, "tenant", |it| sink.identities(it));
         self.anonymous = given(fields, "anonymous", |it| sink.word(it, &ANONYMOUS));
         self.key_space = given(fields, "key_space", |it| sink.word(it, &KEY_SPACES));
@@ -136,6 +139,7 @@ impl Parts {
             required: self.required.or(defaults.required),
             min_length: self.min_length.or(defaults.min_length),
             principal: self.principal.or(defaults.principal),
+            principal_is_faulty: self.principal_is_faulty || defaults.principal_is_faulty,
             tenant: self.tenant.or(defaults.tenant),
             anonymous: self.anonymous.or(defaults.anonymous),
             key_space: self.key_space.or(defaults.key_space),

@@ -73,9 +73,10 @@ impl<'a> Sink<'a> {
         let field = field?;
         let is_method =
             |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_uppercase());
+        let n_faults = self.faults.len();
         let methods = self.texts(field, |text| is_method(text).then(|| text.into()));
-        if methods.is_empty() {
-            self.unexpected(field, "");
+        if methods.is_empty() && self.faults.len() == n_faults {
+            self.error(field.key_place, "`methods` is empty: no request could match");
         }
         Some(methods)
     }
@@ -122,7 +123,9 @@ impl<'a> Sink<'a> {
     /// Where names of callers stand.
     pub(super) fn identities(&mut self, field: Option<Field<'a>>) -> Option<Box<[IdentitySource]>> {
         let items = self.list(Some(field?));
-        Some(items.iter().filter_map(|item| self.identity(item)).collect())
+        // All of them, so that every fault is found.
+        let found: Vec<_> = items.iter().map(|item| self.identity(item)).collect();
+        found.into_iter().collect()
     }
 
     fn identity(&mut self, raw: &'a Raw) -> Option<IdentitySource> {
