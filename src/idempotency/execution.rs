@@ -76,9 +76,17 @@ impl Execution {
         in_flight: InFlight,
     ) -> Self {
         let (lease_ends, renew_at) = (began + route.lease, began + route.renew_every());
-        let phase = Phase::Claimed;
-        let _in_flight = in_flight;
-        Self { protection, route, token, attempt, phase, began, lease_ends, renew_at, _in_flight }
+        Self {
+            protection,
+            route,
+            token,
+            attempt,
+            phase: Phase::Claimed,
+            began,
+            lease_ends,
+            renew_at,
+            _in_flight: in_flight,
+        }
     }
 
     /// The headers that tell the upstream which attempt this is; none where we only observe.
@@ -237,7 +245,7 @@ impl Execution {
                 let verdict = Verdict::of_trailers(trailers, &self.route.response);
                 self.settle(verdict, NotStored { status, location: None }, retention).await;
             }
-            phase => self.phase = phase,
+            phase @ (Phase::Claimed | Phase::Forwarded | Phase::Over) => self.phase = phase,
         }
     }
 
@@ -279,11 +287,10 @@ impl Execution {
     pub fn abandon(&mut self, cause: Unknown) {
         match self.phase {
             Phase::Claimed | Phase::Over => {}
-            Phase::Forwarded => self.doubt(cause),
             Phase::Answering(_) | Phase::Trailing { .. } if cause == Unknown::ClientReset => {
                 self.doubt(Unknown::UpstreamReset);
             }
-            Phase::Answering(_) | Phase::Trailing { .. } => self.doubt(cause),
+            Phase::Forwarded | Phase::Answering(_) | Phase::Trailing { .. } => self.doubt(cause),
         }
     }
 

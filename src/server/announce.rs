@@ -4,9 +4,13 @@ use super::bind::Listeners;
 use super::example::Example;
 use crate::limiter::Limiter;
 use crate::settings::servers::{RedisConfig, Topology};
-use crate::settings::{Backend, Listen, StoreSettings};
+use crate::settings::{Backend, IdempotencySettings, Listen, StoreSettings};
 
-pub(super) fn listeners(listeners: &Listeners, listen: &Listen) {
+pub(super) fn listeners(
+    listeners: &Listeners,
+    listen: &Listen,
+    idempotency: Option<&IdempotencySettings>,
+) {
     let version = env!("CARGO_PKG_VERSION");
     tracing::info!(version, "tidegate starts");
     let Listeners { http, grpc, admin, prometheus, filter } = listeners;
@@ -16,8 +20,9 @@ pub(super) fn listeners(listeners: &Listeners, listen: &Listen) {
     if let Some(prometheus) = prometheus {
         tracing::info!(address = %prometheus, path = listen.prometheus_path, "prometheus: metrics");
     }
-    if let Some(filter) = filter {
-        tracing::info!(address = %filter, "idempotency: ext_proc filter");
+    if let (Some(address), Some(settings)) = (filter, idempotency) {
+        let (has_filter, has_api) = (settings.config.is_some(), settings.api);
+        tracing::info!(%address, has_filter, has_api, "idempotency: ext_proc filter, direct API");
     }
 }
 

@@ -1,20 +1,20 @@
-//! The idempotency filter: its service, and its policy, which is put in force whenever it changes.
+//! The idempotency filter and the direct API: what is served on their port, and the filter's policy,
+//! which is put in force whenever it changes.
 
 use super::connections::Life;
 use super::health::Health;
 use crate::clock::Clock;
 use crate::config::{self, LoadedIdempotency, Report};
-use crate::envoy::ExtProc;
+use crate::envoy::{self, Caller, DirectApi, ExtProc};
 use crate::idempotency::{Protection, ProtectionOptions, Records};
-use crate::settings::IdempotencySettings;
 use crate::telemetry::Metrics;
-use axum::Router;
+use axum::{Extension, Router};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
-use tonic::service::Routes;
+use tonic::service::RoutesBuilder;
 
 /// The filter. One load at a time: whoever holds it.
 #[derive(Debug)]
@@ -29,9 +29,30 @@ pub(super) struct Filter {
     fault: Option<Report>,
 }
 
+/// What is served on their port.
+pub(super) fn router(
+    filter: Option<ExtProc>,
+    api: Option<&DirectApi>,
+) -> Result<Router, tonic_reflection::server::Error> {
+    let mut routes = RoutesBuilder::default();
+    if let Some(filter) = filter {
+        routes.add_service(filter.grpc());
+    }
+    if let Some(api) = api {
+        routes
+            .add_service(api.idempotency())
+            .add_service(api.leases())
+            .add_service(envoy::direct_reflection_v1()?)
+            .add_service(envoy::direct_reflection_v1alpha()?);
+    }
+    // Nobody shows a certificate: whoever reaches the port names its namespace itself.
+    Ok(routes.routes().prepare().into_axum_router().layer(Extension(Caller::Unnamed)))
+}
+
 impl Filter {
     pub(super) fn new(
-        settings: &IdempotencySettings,
+        config: PathBuf,
+        max_in_flight: usize,
         records: Arc<Records>,
         clock: &Arc<dyn Clock>,
         metrics: &Arc<Metrics>,
@@ -43,10 +64,10 @@ impl Filter {
             Arc::clone(metrics),
             Arc::clone(clock),
             life.tasks.clone(),
-            ProtectionOptions { max_in_flight: settings.max_in_flight },
+            ProtectionOptions { max_in_flight },
         );
         Self {
-            config: settings.config.clone(),
+            config,
             protection: Arc::new(protection),
             metrics: Arc::clone(metrics),
             health: Arc::clone(health),
@@ -55,11 +76,9 @@ impl Filter {
         }
     }
 
-    /// What is served on the filter's own port.
-    pub(super) fn router(&self, life: &Life) -> Router {
-        let protection = Arc::clone(&self.protection);
-        let service = ExtProc::new(protection, life.tasks.clone(), life.cut.clone());
-        Routes::new(service.grpc()).prepare().into_axum_router()
+    /// The service.
+    pub(super) fn service(&self, life: &Life) -> ExtProc {
+        ExtProc::new(Arc::clone(&self.protection), life.tasks.clone(), life.cut.clone())
     }
 
     /// Loads the policy, then again whenever it may have changed, until the stop.

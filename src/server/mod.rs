@@ -19,7 +19,7 @@ pub use bind::BindError;
 pub use entries::{Entries, NoEntries};
 
 use crate::clock::{Clock, SystemClock};
-use crate::envoy::{self, InvalidHeaderName, LimitHeaders, RateLimit};
+use crate::envoy::{self, DirectApi, InvalidHeaderName, LimitHeaders, RateLimit};
 use crate::idempotency::Records;
 use crate::limiter::{self, Limiter, Share, StandIn, StandInOptions};
 use crate::rules::{Defaults, FailureMode};
@@ -83,7 +83,7 @@ pub async fn serve(settings: Settings, log: LevelSwitch) -> Result<(), Error> {
     let options = config_options(&settings.policies);
     let changes = config::watch(options.paths.clone(), &life.tasks, life.stop.clone()).await;
     let mut reload = parts.reload(options);
-    announce::listeners(&listeners, &settings.listen);
+    announce::listeners(&listeners, &settings.listen, filter);
     announce::store(&settings.store, settings.answers.stop_when_over_limit);
     if let Some(filter) = filter {
         parts.start_filter(filter, listeners.filter.take(), &settings.listen, &life).await?;
@@ -140,7 +140,7 @@ impl Parts {
         Ok(Self { clock, metrics, limiter, rate_limit, records, health, log })
     }
 
-    /// Serves the idempotency filter on its own port.
+    /// Serves the idempotency filter and the direct API on their own port.
     async fn start_filter(
         &self,
         settings: &IdempotencySettings,
@@ -148,13 +148,19 @@ impl Parts {
         listen: &Listen,
         life: &Life,
     ) -> Result<(), Error> {
-        let Some(records) = self.records.clone() else { return Ok(()) };
-        let filter = Filter::new(settings, records, &self.clock, &self.metrics, &self.health, life);
-        let router = filter.router(life);
-        filter.start(life).await.map_err(Error::Signals)?;
-        if let Some(listener) = listener {
-            Connections::grpc(max_age(listen), life.clone()).serve(listener, router);
+        let (Some(records), Some(listener)) = (&self.records, listener) else { return Ok(()) };
+        let mut service = None;
+        if let Some(config) = settings.config.clone() {
+            let Self { clock, metrics, health, .. } = self;
+            let (records, max) = (Arc::clone(records), settings.max_in_flight);
+            let filter = Filter::new(config, max, records, clock, metrics, health, life);
+            service = Some(filter.service(life));
+            filter.start(life).await.map_err(Error::Signals)?;
         }
+        let api =
+            settings.api.then(|| DirectApi::new(Arc::clone(records), Arc::clone(&self.clock)));
+        let router = filter::router(service, api.as_ref())?;
+        Connections::grpc(max_age(listen), life.clone()).serve(listener, router);
         Ok(())
     }
 

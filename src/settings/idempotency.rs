@@ -1,4 +1,4 @@
-//! The idempotency filter: its policy, and where it listens.
+//! The idempotency filter and the direct API: the policy, and where they listen.
 
 use super::BOOL;
 use super::faults::Faults;
@@ -10,11 +10,15 @@ use std::path::PathBuf;
 /// The filter as it is asked for.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Idempotency")]
+#[expect(clippy::struct_field_names, reason = "they are the names of the flags")]
 pub(super) struct RawIdempotency {
     /// Policy file of the idempotency filter (`ext_proc`), read again when it changes; if unset, there is no filter
     #[arg(long, env = "IDEMPOTENCY_CONFIG", value_name = "FILE", default_value = "")]
     idempotency_config: String,
-    /// Where the filter listens: `host:port`, or the path of a unix socket; whoever reaches it can read stored answers
+    /// Serve `tidegate.v1.Idempotency` and `tidegate.v1.Leases` to services, on the filter's address
+    #[arg(long, env = "IDEMPOTENCY_API", value_name = BOOL, default_value = "false")]
+    idempotency_api: String,
+    /// Where both listen: `host:port`, or the path of a unix socket; whoever reaches it can read stored answers
     #[arg(
         long,
         env = "IDEMPOTENCY_ADDR",
@@ -22,7 +26,7 @@ pub(super) struct RawIdempotency {
         default_value = "127.0.0.1:8082"
     )]
     idempotency_addr: String,
-    /// Let the filter listen beyond this machine without asking callers for certificates
+    /// Let them listen beyond this machine without asking callers for certificates
     #[arg(long, env = "IDEMPOTENCY_INSECURE", value_name = BOOL, default_value = "false")]
     idempotency_insecure: String,
     /// Most requests with a key under way; more get 503
@@ -30,12 +34,14 @@ pub(super) struct RawIdempotency {
     idempotency_max_in_flight: String,
 }
 
-/// The idempotency filter.
+/// The idempotency filter, the direct API, or both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdempotencySettings {
-    /// Its policy.
-    pub config: PathBuf,
-    /// Where it listens.
+    /// The filter's policy; none: there is no filter.
+    pub config: Option<PathBuf>,
+    /// Whether the direct API is served.
+    pub api: bool,
+    /// Where they listen.
     pub address: Endpoint,
     /// Most requests with a key under way.
     pub max_in_flight: usize,
@@ -51,15 +57,18 @@ pub enum Endpoint {
 }
 
 impl RawIdempotency {
-    /// The filter; none within if it is not wanted.
+    /// What is wanted; none within if nothing is.
+    #[expect(clippy::option_option, reason = "a fault is another thing than nothing wanted")]
     pub(super) fn read(self, faults: &mut Faults) -> Option<Option<IdempotencySettings>> {
         let endpoint = faults.read("IDEMPOTENCY_ADDR", &self.idempotency_addr, endpoint);
         let insecure =
             faults.read("IDEMPOTENCY_INSECURE", &self.idempotency_insecure, words::boolean);
         let max = &self.idempotency_max_in_flight;
         let max = faults.read("IDEMPOTENCY_MAX_IN_FLIGHT", max, words::positive);
-        let (address, insecure, max_in_flight) = (endpoint?, insecure?, max?);
-        if self.idempotency_config.is_empty() {
+        let api = faults.read("IDEMPOTENCY_API", &self.idempotency_api, words::boolean);
+        let (address, insecure, max_in_flight, api) = (endpoint?, insecure?, max?, api?);
+        let config = Some(self.idempotency_config).filter(|path| !path.is_empty());
+        if config.is_none() && !api {
             return Some(None);
         }
         if !insecure && !address.is_local() {
@@ -72,8 +81,8 @@ impl RawIdempotency {
             faults.add("IDEMPOTENCY_ADDR", text);
             return None;
         }
-        let config = self.idempotency_config.into();
-        Some(Some(IdempotencySettings { config, address, max_in_flight }))
+        let config = config.map(Into::into);
+        Some(Some(IdempotencySettings { config, api, address, max_in_flight }))
     }
 }
 

@@ -69,7 +69,7 @@ pub struct Settings {
     pub store: StoreSettings,
     /// How requests are decided and answered.
     pub answers: Answers,
-    /// The idempotency filter, if there is one.
+    /// The idempotency filter and the direct API, if there is one of them.
     pub idempotency: Option<IdempotencySettings>,
     /// Cap of the label sets of metrics.
     pub metric_max_series: usize,

@@ -398,7 +398,11 @@ fn the_idempotency_filter_is_reached_from_elsewhere_only_if_somebody_says_so() {
         assert!(with(open, "true").is_ok(), "{open}");
     }
     let unused = read(&[], &[("IDEMPOTENCY_ADDR", "0.0.0.0:8082")]);
-    assert!(unused.is_ok(), "without a policy nothing listens");
+    assert!(unused.is_ok(), "nothing listens without a policy or the direct API");
+    let api = [("IDEMPOTENCY_ADDR", "0.0.0.0:8082"), ("IDEMPOTENCY_API", "true")];
+    assert!(faults(&api).contains("IDEMPOTENCY_INSECURE=true"));
+    let api = read(&[], &api[1..]).unwrap().idempotency.unwrap();
+    assert_eq!((api.api, api.config), (true, None));
 }
 
 #[test]

@@ -262,12 +262,12 @@ async fn a_request_without_a_key_costs_one_message_and_loses_what_only_we_may_sa
     for (n, request) in ran.iter().enumerate() {
         assert!(!request.headers.contains_key("idempotent-replayed"), "{n}");
         assert_ne!(
-            request.headers.get("x-idempotency-fence").map(|v| v.as_bytes()),
+            request.headers.get("x-idempotency-fence").map(http::HeaderValue::as_bytes),
             Some(&b"999"[..])
         );
         assert_eq!(request.headers.contains_key("x-idempotency-fence"), n == 1);
     }
-    assert_eq!(scene.metric("inflight").await as i64, 0);
+    assert_eq!(scene.count("inflight").await, 0);
 }
 
 #[tokio::test]
@@ -313,7 +313,7 @@ async fn a_changed_policy_holds_and_a_faulty_one_changes_nothing() {
         (answer.header("idempotent-replayed").is_empty()).then_some(())
     })
     .await;
-    assert_eq!(scene.metric("policy_loads_total{result=\"error\"}").await as i64, 1);
+    assert_eq!(scene.count("policy_loads_total{result=\"error\"}").await, 1);
 }
 
 #[tokio::test]

@@ -15,6 +15,7 @@
 mod support;
 
 mod answers;
+mod api;
 mod defects;
 mod holes;
 mod keys;

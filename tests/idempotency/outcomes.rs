@@ -28,7 +28,7 @@ async fn an_upstream_that_takes_too_long_leaves_the_outcome_unknown() {
     let scene = Scene::start_with(routed("route: { cluster: service, timeout: 0.3s }")).await;
     assert_eq!(scene.post("/slow", "k", "").await.status, 504);
     ends_as_unknown(&scene.post("/slow", "k", "").await);
-    assert_eq!(scene.metric(LOCAL_REPLY).await as i64, 1);
+    assert_eq!(scene.count(LOCAL_REPLY).await, 1);
     assert_eq!(scene.service.n_ran(), 1);
 }
 
@@ -37,7 +37,7 @@ async fn an_upstream_that_breaks_off_leaves_the_outcome_unknown() {
     let scene = Scene::start(POLICY).await;
     assert_eq!(scene.post("/reset", "k", "").await.status, 503);
     ends_as_unknown(&scene.post("/reset", "k", "").await);
-    assert_eq!(scene.metric(LOCAL_REPLY).await as i64, 1);
+    assert_eq!(scene.count(LOCAL_REPLY).await, 1);
     assert_eq!(scene.service.n_ran(), 1);
 }
 
@@ -75,7 +75,7 @@ async fn a_request_that_was_never_sent_gives_its_key_back() {
     let scene = Scene::start_with(nowhere).await;
     for n in 1..=2 {
         assert_eq!(scene.post("/pay", "k", "").await.status, 503);
-        assert_eq!(scene.metric(NOT_SENT).await as i64, n);
+        assert_eq!(scene.count(NOT_SENT).await, n);
     }
 }
 
@@ -88,7 +88,7 @@ async fn with_retries_a_failed_connection_proves_nothing() {
     assert_eq!(scene.post("/reset", "k", "").await.status, 503);
     assert_eq!(scene.service.n_ran(), 2);
     ends_as_unknown(&scene.post("/reset", "k", "").await);
-    assert_eq!(scene.metric(NOT_SENT).await as i64, 0);
+    assert_eq!(scene.count(NOT_SENT).await, 0);
 }
 
 #[tokio::test]
@@ -100,7 +100,7 @@ async fn retries_of_envoy_are_one_operation() {
     let fences: Vec<_> =
         scene.service.ran().iter().map(|ran| ran.headers["x-idempotency-fence"].clone()).collect();
     assert!(fences.iter().all(|fence| *fence == fences[0]), "{fences:?}");
-    assert_eq!(scene.metric("requests_total{outcome=\"claimed\",route=\"all\"}").await as i64, 1);
+    assert_eq!(scene.count("requests_total{outcome=\"claimed\",route=\"all\"}").await, 1);
 }
 
 #[tokio::test]
@@ -114,7 +114,7 @@ async fn an_upstream_that_nobody_is_gives_the_key_back() {
     })
     .await;
     assert_eq!(scene.post("/pay", "k", "").await.status, 503);
-    assert_eq!(scene.metric(NOT_SENT).await as i64, 1);
+    assert_eq!(scene.count(NOT_SENT).await, 1);
 }
 
 #[tokio::test]

@@ -116,6 +116,11 @@ impl Scene {
         self.tidegate.metric(&format!("tidegate_idempotency_{line}")).await
     }
 
+    /// The same as a whole number.
+    pub async fn count(&self, line: &str) -> i64 {
+        format!("{:.0}", self.metric(line).await).parse().unwrap()
+    }
+
     /// Waits until a metric of the filter has a value.
     pub async fn counted(&self, line: &str, value: f64) {
         eventually(&format!("{line} to be {value}"), async || {

@@ -27,12 +27,8 @@ pub struct Service {
 /// A request that reached it.
 #[derive(Clone, Debug)]
 pub struct Ran {
-    /// Path and query.
-    pub path: String,
     /// Its headers.
     pub headers: HeaderMap,
-    /// Its body.
-    pub body: Bytes,
 }
 
 struct Shared {
@@ -88,9 +84,9 @@ impl Shared {
         let mut gate = self.gate.subscribe();
         gate.mark_unchanged();
         let (head, body) = request.into_parts();
-        let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
+        body.collect().await.map_err(io::Error::other)?;
         let path = head.uri.path_and_query().unwrap().to_string();
-        let n = self.note(Ran { path: path.clone(), headers: head.headers.clone(), body });
+        let n = self.note(Ran { headers: head.headers.clone() });
         let query = query(&path);
         let number = |name: &str| query.get(name).and_then(|value| value.parse::<usize>().ok());
         if path.starts_with("/slow") {

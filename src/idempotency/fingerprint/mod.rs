@@ -41,7 +41,9 @@ impl Begun {
             frame(&mut digest, &[name.as_bytes()]);
             let values = values(content, name);
             frame(&mut digest, &[&(values.len() as u64).to_be_bytes()]);
-            values.iter().for_each(|value| frame(&mut digest, &[value]));
+            for value in &values {
+                frame(&mut digest, &[value]);
+            }
         }
         let is_json = values(content, "content-type").iter().any(|value| is_json(value));
         Self { digest, rule: rule.body, is_json }

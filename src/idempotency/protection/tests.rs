@@ -115,10 +115,9 @@ fn head(headers: &[(&str, &str)]) -> RequestHead {
 }
 
 fn keyed(house: &House, key: &str) -> Keyed {
-    match house.protection.begin(&head(&[("idempotency-key", key)])) {
-        Begin::Key(keyed) => *keyed,
-        other => panic!("{other:?}"),
-    }
+    let begun = house.protection.begin(&head(&[("idempotency-key", key)]));
+    let Begin::Key(keyed) = begun else { panic!("{begun:?}") };
+    *keyed
 }
 
 async fn claim(house: &House, key: &str, body: &[u8]) -> Next {
@@ -126,20 +125,16 @@ async fn claim(house: &House, key: &str, body: &[u8]) -> Next {
 }
 
 async fn run(house: &House, key: &str, body: &[u8]) -> Box<Execution> {
-    match claim(house, key, body).await {
-        Next::Forward(mut execution) => {
-            execution.forwarded();
-            execution
-        }
-        other => panic!("{other:?}"),
-    }
+    let next = claim(house, key, body).await;
+    let Next::Forward(mut execution) = next else { panic!("{next:?}") };
+    execution.forwarded();
+    execution
 }
 
 async fn refused(house: &House, key: &str, body: &[u8]) -> Answer {
-    match claim(house, key, body).await {
-        Next::Answer(answer) => answer,
-        other => panic!("{other:?}"),
-    }
+    let next = claim(house, key, body).await;
+    let Next::Answer(answer) = next else { panic!("{next:?}") };
+    answer
 }
 
 fn answer(status: &str, headers: &[(&str, &str)]) -> ResponseHead {
@@ -166,10 +161,8 @@ impl House {
 }
 
 fn status_of(begin: Begin) -> u16 {
-    match begin {
-        Begin::Answer(answer) => answer.status,
-        other => panic!("{other:?}"),
-    }
+    let Begin::Answer(answer) = begin else { panic!("{begin:?}") };
+    answer.status
 }
 
 #[tokio::test]

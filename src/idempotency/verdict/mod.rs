@@ -94,7 +94,11 @@ impl Verdict {
             // It may be either: only what would be kept anyhow is believed.
             None => match Self::of_upstream(head, rule) {
                 Self::Release(Released::Status) => Self::Unknown(Unknown::LocalReply),
-                verdict => verdict,
+                verdict @ (Self::Keep
+                | Self::Later
+                | Self::Note(_)
+                | Self::Release(_)
+                | Self::Unknown(_)) => verdict,
             },
         }
     }

@@ -51,12 +51,13 @@ const FINAL: [u16; 19] =
 impl ResponseRule {
     /// What an answer of that status means.
     pub fn meaning(&self, status: u16) -> Storing {
-        match (status, self.server_error) {
-            (..END, _) if self.stored.contains(status) => Storing::Store,
-            (..END, _) => Storing::Release,
-            (_, ServerError::Release) => Storing::Release,
-            (_, ServerError::Store) => Storing::Store,
-            (_, ServerError::Hold) => Storing::Hold,
+        if status < END {
+            return if self.stored.contains(status) { Storing::Store } else { Storing::Release };
+        }
+        match self.server_error {
+            ServerError::Release => Storing::Release,
+            ServerError::Store => Storing::Store,
+            ServerError::Hold => Storing::Hold,
         }
     }
 }

@@ -105,17 +105,16 @@ impl<'a> Sink<'a> {
         let field = field?;
         let mut set = StatusSet::none();
         for item in self.list(Some(field)) {
-            match item.literal().and_then(status_range) {
-                Some((first, last)) => (first..=last).for_each(|status| set.insert(status)),
-                None => {
-                    let found = item.described();
-                    let message = format!(
-                        "`stored_statuses` holds {found}, expected `2xx`, `3xx`, `4xx` or a status \
-                         from 200 to 499; `server_error` speaks of those above"
-                    );
-                    self.error(item.place, message);
-                }
+            if let Some((first, last)) = item.literal().and_then(status_range) {
+                (first..=last).for_each(|status| set.insert(status));
+                continue;
             }
+            let message = format!(
+                "`stored_statuses` holds {}, expected `2xx`, `3xx`, `4xx` or a status from 200 to \
+                 499; `server_error` speaks of those above",
+                item.described()
+            );
+            self.error(item.place, message);
         }
         Some(set)
     }
@@ -168,15 +167,13 @@ impl<'a> Sink<'a> {
         let mut found = Vec::new();
         for item in self.list(Some(field)) {
             let is_float = matches!(item.value, RawValue::Float(_));
-            match item.literal().filter(|_| !is_float).and_then(&read) {
-                Some(text) => found.push(text),
-                None => {
-                    let (name, expected) = (field.key.name, field.key.expected);
-                    let message =
-                        format!("`{name}` holds {}, expected {expected}", item.described());
-                    self.error(item.place, message);
-                }
+            if let Some(text) = item.literal().filter(|_| !is_float).and_then(&read) {
+                found.push(text);
+                continue;
             }
+            let (name, expected) = (field.key.name, field.key.expected);
+            let message = format!("`{name}` holds {}, expected {expected}", item.described());
+            self.error(item.place, message);
         }
         found.into()
     }
