@@ -8,6 +8,8 @@ mod failing;
 mod memory;
 mod redis;
 
+#[cfg(test)]
+pub(crate) use self::redis::tests::support::redis as redis_support;
 pub use batch::{Batch, BatchItem, BatchMember, Decisions, Outcomes, Part};
 pub use deny_cache::{DenyCache, DenyConfig, Refused};
 pub use error::StoreError;

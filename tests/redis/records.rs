@@ -322,3 +322,26 @@ async fn a_failover_that_loses_the_claim_still_makes_the_fence_grow() {
     assert!(second > first.fence, "{second} after {}", first.fence);
     assert_eq!(archive.complete(&first).await, Ok(Written::Stale));
 }
+
+#[tokio::test]
+async fn a_record_takes_little_more_than_its_answer() {
+    let redis = Redis::start().await;
+    let archive = Archive::open(servers(single(&redis))).await;
+    // As long as the filter's fingerprints are: a version and a SHA-256.
+    let mut claim = claim("pay", 1);
+    claim.fingerprint = Fingerprint::new(1, "f".repeat(64));
+    let fence = archive.records.claim(&claim).await.unwrap().fence().unwrap();
+    let usage = async || redis.ask::<u64>(&["MEMORY", "USAGE", &key("pay")]).await;
+    let in_progress = usage().await;
+    let body = vec![b'x'; 4000];
+    let answer = StoredAnswer { status: 201, body, ..StoredAnswer::default() };
+    let outcome = Outcome::Stored(Arc::new(answer));
+    let token = claim.token(fence);
+    assert_eq!(archive.records.renew(&token, LEASE, RETENTION).await, Ok(Written::Done));
+    let renewed = usage().await;
+    assert_eq!(archive.records.complete(&token, &outcome, RETENTION).await, Ok(Written::Done));
+    let completed = usage().await;
+    assert!(in_progress <= 256 && renewed <= 384, "{in_progress} bytes, then {renewed}");
+    // Redis rounds allocations of this size up by an eighth.
+    assert!(completed <= 4000 + 4000 / 4 + 256, "{completed} bytes");
+}

@@ -72,10 +72,9 @@ impl Api {
     }
 
     async fn fence(&self, asked: ClaimRequest) -> u64 {
-        match self.claim(asked).await {
-            Told::Claimed(given) => given.fence,
-            other => panic!("{other:?}"),
-        }
+        let told = self.claim(asked).await;
+        let Told::Claimed(given) = told else { panic!("{told:?}") };
+        given.fence
     }
 
     async fn try_complete(&self, asked: CompleteRequest) -> Result<WriteResult, Status> {

@@ -6,29 +6,9 @@ use crate::idempotency::redis::{
     renew_arguments, written,
 };
 use crate::store::Script;
+use crate::store::redis_support::Redis;
 use ::redis::{Cmd, Connection, Value};
 use std::cell::RefCell;
-use support::redis::Redis;
-
-#[path = "../../../tests/support"]
-#[allow(
-    dead_code,
-    unreachable_pub,
-    clippy::print_stderr,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    missing_debug_implementations,
-    missing_docs,
-    reason = "shared with the tests outside, which use more of it"
-)]
-mod support {
-    mod patience;
-    pub mod process;
-    pub mod redis;
-    pub use patience::eventually;
-}
 
 /// A server, and the scripts that are called on it at times that the test makes up.
 struct Lua {

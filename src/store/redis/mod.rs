@@ -175,4 +175,4 @@ fn together(n_items: usize, parts: [(Part, Outcomes); 2]) -> Outcomes {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
