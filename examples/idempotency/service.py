@@ -1,6 +1,7 @@
 """A service that books payments: each POST that reaches it is a payment more."""
 
 import json
+import signal
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
@@ -30,4 +31,6 @@ class Payments(BaseHTTPRequestHandler):
         pass
 
 
+# A shell starts what runs in its background with SIGINT ignored.
+signal.signal(signal.SIGINT, signal.SIG_DFL)
 ThreadingHTTPServer(("127.0.0.1", 8000), Payments).serve_forever()
