@@ -11,6 +11,7 @@ pub mod telemetry;
 pub mod config;
 pub mod store;
 pub mod limiter;
+pub mod idempotency;
 pub mod envoy;
 pub mod server;
 pub mod cli;

@@ -311,9 +311,15 @@ fn the_documents_speak_of_what_there_is() {
         assert!(architecture.contains(&module), "ARCHITECTURE.md does not name `{module}`");
     }
     let readme = read("README.md");
-    for subject in
-        ["cargo run --release", "config/policies", "examples/envoy", "tests/run", "tidegate check"]
-    {
+    for subject in [
+        "cargo run --release",
+        "config/policies",
+        "config/idempotency.yaml",
+        "examples/envoy",
+        "examples/idempotency",
+        "tests/run",
+        "tidegate check",
+    ] {
         assert!(readme.contains(subject), "README.md does not name `{subject}`");
     }
 }

@@ -519,3 +519,45 @@ fn what_editors_leave_beside_a_file_is_no_policy() {
     std::os::unix::fs::symlink("ann@host.1", folder.path().join(".#a.yaml")).unwrap();
     assert_eq!(load(folder.path()).unwrap().n_files, 1);
 }
+
+#[test]
+fn every_mistake_in_an_idempotency_policy_is_reported() {
+    let folder = Path::new("tests/fixtures/idempotency/bad");
+    let mut paths: Vec<_> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    for path in paths {
+        let report = config::load_idempotency(&path).expect_err(stem(&path));
+        insta::assert_snapshot!(format!("idempotency__{}", stem(&path)), report);
+    }
+}
+
+#[test]
+fn the_idempotency_policy_that_is_shipped_is_sound() {
+    let loaded = config::load_idempotency(Path::new("config/idempotency.yaml")).unwrap();
+    assert!(loaded.warnings.is_empty(), "{}", loaded.warnings);
+    let routes = &loaded.policy.routes;
+    assert_eq!(routes.iter().map(|route| &*route.name).collect::<Vec<_>>(), ["payments", "carts"]);
+    assert_eq!(&*loaded.policy.namespace, "shop");
+    assert_eq!(routes[0].key.min_length, Some(8));
+    assert_eq!(routes[0].scope.tenant.len(), 1);
+    assert_eq!(routes[1].scope.principal.len(), 3, "from the defaults");
+    assert_eq!(routes[1].lease.as_secs(), 60);
+    assert_eq!(routes[1].response.max_body, 256 << 10);
+}
+
+#[test]
+fn check_takes_both_kinds_of_policies_and_the_server_each_where_it_belongs() {
+    let text = fs::read("config/idempotency.yaml").unwrap();
+    let both = folder(&[
+        (
+            "limits.yaml",
+            b"domain: shop\ndescriptors: [{ key: a, rate_limit: { unlimited: true } }]\n",
+        ),
+        ("idempotency.yaml", &text),
+    ]);
+    let checked = config::check(&options(&[both.path()])).unwrap();
+    assert_eq!((checked.rules.rules.len(), checked.idempotency.routes.len()), (1, 2));
+    let report = load(both.path()).unwrap_err();
+    assert!(messages(&report)[0].contains("IDEMPOTENCY_CONFIG"), "{report}");
+}

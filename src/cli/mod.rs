@@ -208,12 +208,17 @@ impl Explain {
 
 fn summary(loaded: &Loaded) -> String {
     let count = |n: usize, noun: &str| format!("{n} {noun}{}", if n == 1 { "" } else { "s" });
-    format!(
-        "{} in {} from {}",
-        count(loaded.rules.rules.len(), "rule"),
-        count(loaded.rules.domains.len(), "domain"),
-        count(loaded.n_files, "file")
-    )
+    let n_domains = loaded.rules.domains.len();
+    let rules = count(loaded.rules.rules.len(), "rule");
+    let rules = format!("{rules} in {}", count(n_domains, "domain"));
+    let n_routes = loaded.idempotency.routes.len();
+    let routes = count(n_routes, "idempotent route");
+    let what = match (n_domains, n_routes) {
+        (_, 0) => rules,
+        (0, _) => routes,
+        (_, _) => format!("{rules} and {routes}"),
+    };
+    format!("{what} from {}", count(loaded.n_files, "file"))
 }
 
 fn unknown_domain(found: String, loaded: &Loaded) -> Error {

@@ -1,6 +1,5 @@
 //! Which files hold policies, and their text.
 
-use super::Options;
 use super::raw::{Place, shown};
 use super::report::{Fault, Severity};
 use super::source::SourceFile;
@@ -15,16 +14,16 @@ const MAX_BYTES: u64 = 64 << 20;
 /// Deeper folders are not read: they are a mistake, such as a mounted root.
 const MAX_FOLDERS: usize = 32;
 
-/// Reads every file that the options name, in order. Those that cannot be read are faults.
-pub(super) fn read(options: &Options) -> (Vec<SourceFile>, Vec<Fault>) {
+/// Reads every file that the paths name, in order. Those that cannot be read are faults.
+pub(super) fn read(paths: &[PathBuf], ignore_dot_files: bool) -> (Vec<SourceFile>, Vec<Fault>) {
     let mut listing = Listing {
-        ignore_dot_files: options.ignore_dot_files,
+        ignore_dot_files,
         files: Vec::new(),
         seen: HashSet::new(),
         folders: Vec::new(),
         faults: Vec::new(),
     };
-    for path in &options.paths {
+    for path in paths {
         listing.add(path);
     }
     let mut files = Vec::with_capacity(listing.files.len());

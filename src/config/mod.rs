@@ -22,11 +22,12 @@ pub use report::{Fault, Report, Severity};
 pub use source::SourceFile;
 pub use watch::watch;
 
+use crate::rules::idempotency::IdempotencyPolicy;
 use crate::rules::{Defaults, RuleSet};
-use compile::Compiled;
+use compile::{Compiled, idempotency};
 use manifest::Manifests;
 use sha2::{Digest, Sha256};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Where policies are and how to read them.
@@ -56,6 +57,19 @@ pub struct Loaded {
     /// How many rules decide by [`Options::defaults`]' algorithm: neither they nor their domains
     /// name one.
     pub n_default_algorithm: usize,
+    /// The idempotency policy that was among what was checked.
+    pub idempotency: IdempotencyPolicy,
+}
+
+/// An idempotency policy as loaded.
+#[derive(Debug)]
+pub struct LoadedIdempotency {
+    /// The policy.
+    pub policy: IdempotencyPolicy,
+    /// Faults that do not prevent loading.
+    pub warnings: Report,
+    /// A hash of its file's name and text.
+    pub version: String,
 }
 
 /// Reads and compiles everything; every fault of every file is in the report.
@@ -63,9 +77,21 @@ pub fn load(options: &Options) -> Result<Loaded, Report> {
     read(options, Manifests::Refuse)
 }
 
-/// As [`load`], but also looks into Kubernetes manifests and checks the files of `ConfigMap`s.
+/// As [`load`], but also looks into Kubernetes manifests and checks the files of `ConfigMap`s, and
+/// idempotency policies.
 pub fn check(options: &Options) -> Result<Loaded, Report> {
     read(options, Manifests::Open)
+}
+
+/// Reads and compiles an idempotency policy.
+pub fn load_idempotency(path: &Path) -> Result<LoadedIdempotency, Report> {
+    let (files, mut faults) = files::read(&[path.into()], false);
+    let version = version_of(&files);
+    let documents = documents(files, Manifests::Refuse, &mut faults);
+    let compiled = idempotency::compile(&documents);
+    faults.extend(compiled.faults);
+    let warnings = sound(faults)?;
+    Ok(LoadedIdempotency { policy: compiled.policy, warnings, version })
 }
 
 /// Compiles documents that were made elsewhere, such as from xDS resources; `version` tells them
@@ -81,15 +107,34 @@ pub fn compile(
 }
 
 fn read(options: &Options, manifests: Manifests) -> Result<Loaded, Report> {
-    let (files, mut faults) = files::read(options);
+    let (files, mut faults) = files::read(&options.paths, options.ignore_dot_files);
     let n_files = files.len();
-    let version = version(files.iter().map(|file| (&*file.name, file.text().as_bytes())));
-    let documents: Vec<Document> = files
-        .into_iter()
-        .flat_map(|file| manifest::documents(&Arc::new(file), manifests, &mut faults))
-        .collect();
+    let version = version_of(&files);
+    let documents = documents(files, manifests, &mut faults);
+    let (others, documents): (Vec<_>, Vec<_>) =
+        documents.into_iter().partition(idempotency::is_one);
+    let policy = match manifests {
+        Manifests::Open => {
+            let compiled = idempotency::compile(&others);
+            faults.extend(compiled.faults);
+            compiled.policy
+        }
+        Manifests::Refuse => {
+            faults.extend(others.iter().map(idempotency::refuse));
+            IdempotencyPolicy::default()
+        }
+    };
     let loaded = finish(faults, &documents, &options.defaults, options.merge_domains)?;
-    Ok(Loaded { n_files, version, ..loaded })
+    Ok(Loaded { n_files, version, idempotency: policy, ..loaded })
+}
+
+fn documents(
+    files: Vec<SourceFile>,
+    manifests: Manifests,
+    faults: &mut Vec<Fault>,
+) -> Vec<Document> {
+    let files = files.into_iter();
+    files.flat_map(|file| manifest::documents(&Arc::new(file), manifests, faults)).collect()
 }
 
 fn finish(
@@ -101,11 +146,24 @@ fn finish(
     let compiled = compile::compile(documents, defaults, merge_domains);
     let Compiled { rules, faults: more, n_default_algorithm } = compiled;
     faults.extend(more);
+    Ok(Loaded {
+        rules,
+        warnings: sound(faults)?,
+        n_files: 0,
+        version: String::new(),
+        n_default_algorithm,
+        idempotency: IdempotencyPolicy::default(),
+    })
+}
+
+/// The faults as a report: an error if one of them is.
+fn sound(faults: Vec<Fault>) -> Result<Report, Report> {
     let report = Report::new(faults);
-    if report.count(Severity::Error) > 0 {
-        return Err(report);
-    }
-    Ok(Loaded { rules, warnings: report, n_files: 0, version: String::new(), n_default_algorithm })
+    if report.count(Severity::Error) > 0 { Err(report) } else { Ok(report) }
+}
+
+fn version_of(files: &[SourceFile]) -> String {
+    version(files.iter().map(|file| (&*file.name, file.text().as_bytes())))
 }
 
 /// Twelve hexadecimal digits that tell one set of files or resources from another, by their names

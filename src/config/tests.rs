@@ -1,5 +1,5 @@
 use super::manifest::{self, Manifests};
-use super::shape::KEYS;
+use super::shape::{self, KEYS, Key};
 use super::yaml::{self, Shift};
 use super::*;
 use crate::algorithm::{Algorithm, Anchor};
@@ -59,15 +59,21 @@ fn keys_of(raw: &Raw, keys: &mut BTreeSet<String>) {
     }
 }
 
-#[test]
-fn the_reference_file_uses_every_key_of_the_language() {
-    let text = std::fs::read_to_string("config/reference.yaml").unwrap();
+#[track_caller]
+fn uses_every_key(file: &str, keys: &[Key]) {
+    let text = std::fs::read_to_string(file).unwrap();
     let mut used = BTreeSet::new();
     for raw in yaml::parse(&text, Shift::default()).documents {
         keys_of(&raw, &mut used);
     }
-    let missing: Vec<_> = KEYS.iter().filter(|key| !used.contains(key.name)).collect();
+    let missing: Vec<_> = keys.iter().filter(|key| !used.contains(key.name)).collect();
     assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn the_reference_files_use_every_key_of_their_language() {
+    uses_every_key("config/reference.yaml", KEYS);
+    uses_every_key("config/idempotency.yaml", shape::idempotency::KEYS);
 }
 
 #[test]

@@ -3,6 +3,8 @@
 mod codec;
 mod convert;
 mod denied;
+mod direct;
+mod ext_proc;
 mod headers;
 mod json;
 mod metadata;
@@ -17,10 +19,14 @@ mod timeout;
 pub mod xds;
 
 pub use convert::Invalid;
+pub use direct::{Caller, DirectApi, proto as direct_proto};
+pub use ext_proc::{ExtProc, MAX_MESSAGE};
 pub use headers::{InvalidHeaderName, LimitHeaders};
 pub use json::{JsonError, answer, decode_request, encode_response};
 pub use patience::{Patience, TimedBody};
-pub use reflection::{reflection_v1, reflection_v1alpha};
+pub use reflection::{
+    direct_reflection_v1, direct_reflection_v1alpha, reflection_v1, reflection_v1alpha,
+};
 pub use service::{Error, RateLimit, RateLimitGrpc};
 
 /// Process settings of the rate-limit service.

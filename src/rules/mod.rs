@@ -2,9 +2,11 @@
 
 mod denied;
 mod explain;
+pub mod idempotency;
 mod index;
 mod key;
 mod labels;
+mod lease;
 mod limit;
 mod metadata;
 mod middle;
@@ -16,6 +18,7 @@ mod tests;
 pub use explain::{Explanation, Hint, How, Outcome, RuleAt, Step, explain};
 pub use key::{KeyRange, write_key};
 pub use labels::Labels;
+pub use lease::OnLeaseExpired;
 pub use limit::{Defaults, FailureMode, LimitParts, RuleLimit, Unit};
 pub use metadata::{Map, Value, merge};
 pub use tree::{Level, Match, Node};

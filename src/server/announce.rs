@@ -4,12 +4,14 @@ use super::bind::Listeners;
 use super::example::Example;
 use crate::limiter::Limiter;
 use crate::settings::servers::{RedisConfig, Topology};
-use crate::settings::{Backend, PushSettings, Settings, StoreSettings, TraceSettings};
+use crate::settings::{
+    Backend, IdempotencySettings, PushSettings, Settings, StoreSettings, TraceSettings,
+};
 
 pub(super) fn listeners(listeners: &Listeners, settings: &Settings) {
     let version = env!("CARGO_PKG_VERSION");
     tracing::info!(version, "tidegate starts");
-    let Listeners { http, grpc, admin, prometheus } = listeners;
+    let Listeners { http, grpc, admin, prometheus, filter } = listeners;
     let tls = match &settings.grpc_tls {
         None => "none",
         Some(tls) if tls.client_ca.is_none() => "for anybody",
@@ -20,6 +22,11 @@ pub(super) fn listeners(listeners: &Listeners, settings: &Settings) {
     tracing::info!(address = %admin, "admin: /rlconfig /bucket /hot-keys /log-level /shadow");
     if let Some(prometheus) = prometheus {
         tracing::info!(address = %prometheus, path = settings.listen.prometheus_path, "prometheus: metrics");
+    }
+    if let (Some(address), Some(idempotency)) = (filter, &settings.idempotency) {
+        let IdempotencySettings { config, api: has_api, .. } = idempotency;
+        let has_filter = config.is_some();
+        tracing::info!(%address, has_filter, has_api, "idempotency: ext_proc filter, direct API");
     }
 }
 

@@ -1,6 +1,6 @@
 //! Sockets that listen: all of them are bound before anything else starts.
 
-use crate::settings::{Address, Listen, name};
+use crate::settings::{Address, Endpoint, Listen, name};
 use socket2::{Domain, Socket, Type};
 use std::fmt;
 use std::io;
@@ -19,6 +19,7 @@ pub(super) struct Listeners {
     pub(super) grpc: Listener,
     pub(super) admin: Listener,
     pub(super) prometheus: Option<Listener>,
+    pub(super) filter: Option<Listener>,
 }
 
 /// A socket that listens.
@@ -57,15 +58,17 @@ impl BindError {
 }
 
 impl Listeners {
-    pub(super) fn bind(listen: &Listen) -> Result<Self, BindError> {
+    /// Binds what `listen` names, and the idempotency filter's.
+    pub(super) fn bind(listen: &Listen, filter: Option<&Endpoint>) -> Result<Self, BindError> {
         Ok(Self {
             http: tcp(&listen.http)?,
             grpc: match &listen.grpc_uds {
-                Some(path) => unix(path)?,
+                Some(path) => unix("GRPC_UDS", path)?,
                 None => tcp(&listen.grpc)?,
             },
             admin: tcp(&listen.admin)?,
             prometheus: listen.prometheus.as_ref().map(tcp).transpose()?,
+            filter: filter.map(endpoint).transpose()?,
         })
     }
 }
@@ -99,6 +102,13 @@ impl Drop for SocketFile {
     fn drop(&mut self) {
         // Whoever removed it before has done the work.
         let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn endpoint(endpoint: &Endpoint) -> Result<Listener, BindError> {
+    match endpoint {
+        Endpoint::Tcp(address) => tcp(address),
+        Endpoint::Unix(path) => unix("IDEMPOTENCY_ADDR", path),
     }
 }
 
@@ -139,9 +149,9 @@ fn has_no_ipv6(error: &io::Error) -> bool {
         || matches!(error.kind(), io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported)
 }
 
-fn unix(path: &Path) -> Result<Listener, BindError> {
+fn unix(variable: &str, path: &Path) -> Result<Listener, BindError> {
     let error =
-        |cause| BindError { setting: name("GRPC_UDS"), address: path.display().to_string(), cause };
+        |cause| BindError { setting: name(variable), address: path.display().to_string(), cause };
     bind_unix(path).map_err(error)
 }
 
@@ -238,8 +248,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("grpc.sock");
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
-        let listener = unix(&path).unwrap();
-        assert!(unix(&path).unwrap_err().to_string().contains("in use"));
+        let listener = unix("GRPC_UDS", &path).unwrap();
+        assert!(unix("GRPC_UDS", &path).unwrap_err().to_string().contains("in use"));
         assert!(path.exists());
         drop(listener);
         assert!(!path.exists());

@@ -17,6 +17,7 @@ pub(super) struct Health {
     ready_without_domains: bool,
     has_rules: AtomicBool,
     store_can_answer: AtomicBool,
+    filter_can_answer: AtomicBool,
     draining: AtomicBool,
     /// One permit, so that no older report overwrites a newer one.
     reporting: Semaphore,
@@ -34,6 +35,7 @@ impl Health {
             ready_without_domains,
             has_rules: AtomicBool::new(false),
             store_can_answer: AtomicBool::new(store_can_answer),
+            filter_can_answer: AtomicBool::new(true),
             draining: AtomicBool::new(false),
             reporting: Semaphore::new(1),
         };
@@ -45,12 +47,20 @@ impl Health {
     pub(super) fn is_ready(&self) -> bool {
         self.has_rules.load(Ordering::Relaxed)
             && self.store_can_answer.load(Ordering::Relaxed)
+            && self.filter_can_answer.load(Ordering::Relaxed)
             && !self.draining.load(Ordering::Relaxed)
     }
 
     /// Whether the store, or else the policies for its failure, can answer every rule.
     pub(super) async fn store_can_answer(&self, can: bool) {
         if self.store_can_answer.swap(can, Ordering::Relaxed) != can {
+            self.report().await;
+        }
+    }
+
+    /// Whether the idempotency filter, if there is one, has a policy.
+    pub(super) async fn filter_can_answer(&self, can: bool) {
+        if self.filter_can_answer.swap(can, Ordering::Relaxed) != can {
             self.report().await;
         }
     }

@@ -2,6 +2,7 @@
 
 use super::health::Health;
 use crate::envoy::{self, RateLimit};
+use crate::idempotency::Records;
 use crate::limiter::Limiter;
 use crate::store::Store;
 use crate::telemetry::{CONTENT_TYPE, LimiterFacts, Metrics, StoreFacts};
@@ -41,6 +42,7 @@ pub(super) struct Http {
 pub(super) struct Scrapes {
     metrics: Arc<Metrics>,
     limiter: Arc<Limiter>,
+    records: Option<Arc<Records>>,
     permits: Arc<Semaphore>,
 }
 
@@ -60,8 +62,13 @@ impl Http {
 }
 
 impl Scrapes {
-    pub(super) fn new(metrics: Arc<Metrics>, limiter: Arc<Limiter>) -> Self {
-        Self { metrics, limiter, permits: Arc::new(Semaphore::new(MAX_SCRAPES)) }
+    pub(super) fn new(
+        metrics: Arc<Metrics>,
+        limiter: Arc<Limiter>,
+        records: Option<Arc<Records>>,
+    ) -> Self {
+        let permits = Arc::new(Semaphore::new(MAX_SCRAPES));
+        Self { metrics, limiter, records, permits }
     }
 
     /// Routes with the metrics at `path`.
@@ -81,6 +88,9 @@ impl Scrapes {
                 live_buckets: u64::try_from(memory.live_buckets()).unwrap_or(u64::MAX),
                 evictions: memory.evictions(),
             });
+        }
+        if let Some((n, n_bytes)) = self.records.as_ref().and_then(|all| all.in_memory_now()) {
+            self.metrics.records_observed(n, n_bytes);
         }
         self.metrics.render()
     }
@@ -137,7 +147,7 @@ mod tests {
             stop_when_over_limit: false,
         };
         let limiter = Limiter::new(store, Arc::clone(&metrics), options);
-        Scrapes::new(metrics, Arc::new(limiter))
+        Scrapes::new(metrics, Arc::new(limiter), None)
     }
 
     #[tokio::test(start_paused = true)]

@@ -6,6 +6,7 @@ mod bind;
 mod connections;
 mod entries;
 mod example;
+mod filter;
 mod greeting;
 mod grpc;
 mod health;
@@ -23,20 +24,22 @@ pub use entries::{Entries, NoEntries};
 pub use tls::TlsError;
 
 use crate::clock::{Clock, SystemClock};
-use crate::envoy::{self, InvalidHeaderName, LimitHeaders, RateLimit, xds};
+use crate::envoy::{self, DirectApi, InvalidHeaderName, LimitHeaders, RateLimit, xds};
+use crate::idempotency::Records;
 use crate::limiter::{self, DenialLog, Limiter, Share, StandIn, StandInOptions};
 use crate::rules::{Defaults, FailureMode};
 use crate::settings::{
-    Answers, Backend, DefaultAlgorithm, DefaultFailureMode, Listen, OutageSettings, Policies,
-    ReadyOnce, Settings, StoreSettings,
+    Answers, Backend, DefaultAlgorithm, DefaultFailureMode, IdempotencySettings, Listen,
+    OutageSettings, Policies, ReadyOnce, Settings, StoreSettings,
 };
 use crate::store::{DenyConfig, Misconfigured};
 use crate::telemetry::logging::LevelSwitch;
 use crate::telemetry::{self, Metrics, Push, Tracer};
 use crate::{algorithm, config};
 use admin::Admin;
-use bind::Listeners;
+use bind::{Listener, Listeners};
 use connections::{Connections, Life, MaxAge};
+use filter::Filter;
 use grpc::Services;
 use health::Health;
 use http::{Http, Scrapes};
@@ -83,7 +86,8 @@ pub enum Error {
 /// Serves until a signal; returns when all that was under way is finished or overdue.
 pub async fn serve(settings: Settings, log: LevelSwitch) -> Result<(), Error> {
     let signals = Signals::new().map_err(Error::Signals)?;
-    let listeners = Listeners::bind(&settings.listen)?;
+    let filter = settings.idempotency.as_ref();
+    let mut listeners = Listeners::bind(&settings.listen, filter.map(|filter| &filter.address))?;
     let without_domains = settings.policies.ready_once != ReadyOnce::Domain;
     let in_memory = settings.store.backend == Backend::Memory;
     let (health, health_service) = Health::new(without_domains, in_memory).await;
@@ -107,6 +111,9 @@ pub async fn serve(settings: Settings, log: LevelSwitch) -> Result<(), Error> {
     }
     announce::store(&settings.store, settings.answers.stop_when_over_limit);
     announce::modes(&settings);
+    if let Some(filter) = filter {
+        parts.start_filter(filter, listeners.filter.take(), &settings.listen, &life).await?;
+    }
     match &source {
         Source::Files(_) => reload.load().await,
         Source::Xds(_) if settings.policies.ready_once == ReadyOnce::Started => {
@@ -133,6 +140,8 @@ struct Parts {
     metrics: Arc<Metrics>,
     limiter: Arc<Limiter>,
     rate_limit: Arc<RateLimit>,
+    /// Operations, if there is an idempotency filter.
+    records: Option<Arc<Records>>,
     health: Arc<Health>,
     log: LevelSwitch,
 }
@@ -163,7 +172,36 @@ impl Parts {
             store_life.run(|stop| exporter.run(stop));
             rate_limit = rate_limit.with_tracer(tracer);
         }
-        Ok(Self { clock, metrics, limiter, rate_limit: Arc::new(rate_limit), health, log })
+        let wanted = settings.idempotency.as_ref();
+        let records = wanted
+            .map(|_| store_life.open_records(&settings.store.records, &clock, &metrics))
+            .transpose()?;
+        let rate_limit = Arc::new(rate_limit);
+        Ok(Self { clock, metrics, limiter, rate_limit, records, health, log })
+    }
+
+    /// Serves the idempotency filter and the direct API on their own port.
+    async fn start_filter(
+        &self,
+        settings: &IdempotencySettings,
+        listener: Option<Listener>,
+        listen: &Listen,
+        life: &Life,
+    ) -> Result<(), Error> {
+        let (Some(records), Some(listener)) = (&self.records, listener) else { return Ok(()) };
+        let mut service = None;
+        if let Some(config) = settings.config.clone() {
+            let Self { clock, metrics, health, .. } = self;
+            let (records, max) = (Arc::clone(records), settings.max_in_flight);
+            let filter = Filter::new(config, max, records, clock, metrics, health, life);
+            service = Some(filter.service(life));
+            filter.start(life).await.map_err(Error::Signals)?;
+        }
+        let api =
+            settings.api.then(|| DirectApi::new(Arc::clone(records), Arc::clone(&self.clock)));
+        let router = filter::router(service, api.as_ref())?;
+        Connections::grpc(max_age(listen), life.clone()).serve(listener, router);
+        Ok(())
     }
 
     fn reload(&self, policies: &Policies) -> Reload {
@@ -186,7 +224,8 @@ impl Parts {
         life: &Life,
     ) {
         let Settings { listen, answers, .. } = settings;
-        let scrapes = Scrapes::new(Arc::clone(&self.metrics), Arc::clone(&self.limiter));
+        let (metrics, limiter) = (Arc::clone(&self.metrics), Arc::clone(&self.limiter));
+        let scrapes = Scrapes::new(metrics, limiter, self.records.clone());
         let http = Http {
             rate_limit: Arc::clone(&self.rate_limit),
             health: Arc::clone(&self.health),

@@ -184,7 +184,7 @@ impl Reload {
     }
 
     fn announce(&self, loaded: &Loaded) {
-        let Loaded { rules, warnings, n_files, version, n_default_algorithm } = loaded;
+        let Loaded { rules, warnings, n_files, version, n_default_algorithm, .. } = loaded;
         let (n_rules, n_domains) = (rules.rules.len(), rules.domains.len());
         if !warnings.is_empty() {
             tracing::warn!("policies have warnings\n{warnings}");

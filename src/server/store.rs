@@ -3,9 +3,10 @@
 use super::Error;
 use super::health::Health;
 use crate::clock::Clock;
+use crate::idempotency::{MemoryBounds, Records};
 use crate::limiter::Limiter;
 use crate::rules::{Allows, FailureMode, RuleSet};
-use crate::settings::{Backend, StoreSettings};
+use crate::settings::{Backend, RecordBackend, RecordSettings, StoreSettings};
 use crate::store::{MemoryConfig, MemoryStore, RedisState, RedisStore, Store};
 use crate::telemetry::Metrics;
 use std::sync::Arc;
@@ -64,6 +65,28 @@ impl StoreLife {
         task: impl FnOnce(CancellationToken) -> T,
     ) {
         self.tasks.spawn(task(self.stop.clone()));
+    }
+
+    /// Makes the store of operations.
+    pub(super) fn open_records(
+        &self,
+        settings: &RecordSettings,
+        clock: &Arc<dyn Clock>,
+        metrics: &Metrics,
+    ) -> Result<Arc<Records>, Error> {
+        Ok(Arc::new(match &settings.backend {
+            RecordBackend::Memory => {
+                let bounds = MemoryBounds {
+                    max_records: settings.memory_max_records,
+                    max_bytes: settings.memory_max_bytes,
+                };
+                Records::in_memory(bounds, Arc::clone(clock))
+            }
+            RecordBackend::Redis(servers) => {
+                let (servers, series) = ((**servers).clone(), metrics.record_store_series());
+                Records::in_redis(servers, series, &self.tasks, &self.stop)?
+            }
+        }))
     }
 
     /// Lets readiness follow the store from now on.

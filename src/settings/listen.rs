@@ -126,7 +126,7 @@ impl RawListen {
             "" => ":9090",
             text => text,
         };
-        faults.read("PROMETHEUS_ADDR", text, address)
+        faults.read("PROMETHEUS_ADDR", text, |text| address("PROMETHEUS_ADDR", text))
     }
 }
 
@@ -167,12 +167,13 @@ impl Address {
     }
 }
 
-fn address(text: &str) -> words::Read<Address> {
+/// The address that a variable holds.
+pub(super) fn address(variable: &'static str, text: &str) -> words::Read<Address> {
     const EXPECTED: &str = "`host:port` or `:port`";
     let (host, port) = text.rsplit_once(':').ok_or(EXPECTED)?;
     let port = words::port(port).map_err(|_| EXPECTED)?;
     if host.contains(':') && !host.starts_with('[') {
         return Err(EXPECTED);
     }
-    Ok(Address::new("PROMETHEUS_ADDR", "PROMETHEUS_ADDR", host, port))
+    Ok(Address::new(variable, variable, host, port))
 }

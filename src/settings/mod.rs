@@ -4,10 +4,12 @@ mod answers;
 mod effective;
 mod faults;
 mod ignored;
+mod idempotency;
 mod listen;
 mod log;
 mod outage;
 mod policies;
+mod records;
 mod push;
 mod reach;
 mod redis_url;
@@ -24,11 +26,13 @@ mod xds;
 pub use answers::{Answers, LimitHeaderNames};
 pub use effective::{Effective, Origin, effective};
 pub use faults::{Faults, name};
+pub use idempotency::{Endpoint, IdempotencySettings};
 pub use listen::{Address, Listen};
 pub use log::{Log, LogFormat, LogLevel};
 pub use outage::OutageSettings;
 pub use policies::{DefaultAlgorithm, DefaultFailureMode, Policies, RawReading, ReadyOnce};
 pub use push::{Dialect, PushSettings, Transport};
+pub use records::{RecordBackend, RecordSettings};
 pub use stop::Stop;
 pub use store::{Backend, StoreSettings};
 pub use tls::{TlsFile, TlsSettings};
@@ -64,6 +68,8 @@ pub struct RawSettings {
     #[command(flatten)]
     answers: answers::RawAnswers,
     #[command(flatten)]
+    idempotency: idempotency::RawIdempotency,
+    #[command(flatten)]
     metrics: RawMetrics,
     #[command(flatten)]
     push: push::RawPush,
@@ -88,6 +94,8 @@ pub struct Settings {
     pub store: StoreSettings,
     /// How requests are decided and answered.
     pub answers: Answers,
+    /// The idempotency filter and the direct API, if there is one of them.
+    pub idempotency: Option<IdempotencySettings>,
     /// Cap of the label sets of metrics.
     pub metric_max_series: usize,
     /// Where metrics are pushed to, if anywhere.
@@ -140,6 +148,7 @@ impl RawSettings {
         warnings.extend(in_vain);
         let store = self.store.read(matches, environment, faults);
         let answers = self.answers.read(faults);
+        let idempotency = self.idempotency.read(faults);
         let max_series = &self.metrics.metric_max_series;
         let metric_max_series = faults.read("METRIC_MAX_SERIES", max_series, words::count);
         let push = self.push.read(environment, faults);
@@ -152,6 +161,7 @@ impl RawSettings {
             grpc_tls,
             store: store?,
             answers: answers?,
+            idempotency: idempotency?,
             metric_max_series: metric_max_series?,
             push,
             traces,

@@ -1,4 +1,5 @@
-//! What one Redis is reached with: the same settings under `REDIS_*` and `REDIS_PERSECOND_*`.
+//! What one Redis is reached with: the same settings under `REDIS_*`, `REDIS_PERSECOND_*` and
+//! `IDEMPOTENCY_REDIS_*`.
 
 use super::BOOL;
 use super::faults::{Faults, flag, name};
@@ -7,12 +8,53 @@ use super::servers::{Credentials, OpTimeout, RedisServers, TlsFiles};
 use super::words::{self, Read};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use std::fmt;
+use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// One Redis as it is asked for; `SECOND`: that for limits per second.
+/// Which Redis.
+pub(super) trait Which: Clone + Send + Sync + 'static {
+    /// What its variables begin with.
+    const PREFIX: &'static str;
+    /// What is said of its URL.
+    const URL: &'static str;
+    /// The settings that it has.
+    const WORDS: &'static [Word] = &WORDS;
+}
+
+/// That for buckets.
 #[derive(Clone)]
-pub(super) struct RawServers<const SECOND: bool> {
+pub(super) struct Main;
+
+/// That for limits per second.
+#[derive(Clone)]
+pub(super) struct PerSecond;
+
+/// That for operations. What a call may take is asked for by each.
+#[derive(Clone)]
+pub(super) struct ForRecords;
+
+impl Which for Main {
+    const PREFIX: &'static str = "REDIS";
+    const URL: &'static str = "Where Redis is: `host:port`, `redis://user:password@host:port/database`, `rediss://…`, a unix socket's path; sentinel: `master,host:port,…`; cluster: `host:port,…`";
+}
+
+impl Which for PerSecond {
+    const PREFIX: &'static str = "REDIS_PERSECOND";
+    const URL: &'static str = "As `REDIS_URL`";
+}
+
+impl Which for ForRecords {
+    const PREFIX: &'static str = "IDEMPOTENCY_REDIS";
+    const URL: &'static str =
+        "A Redis of their own, as `REDIS_URL`; if unset, they live where buckets do";
+    const WORDS: &'static [Word] = WORDS.split_at(WORDS.len() - 1).0;
+}
+
+/// One Redis as it is asked for.
+#[derive(Clone)]
+pub(super) struct RawServers<W> {
+    which: PhantomData<W>,
     url: String,
     kind: String,
     socket: String,
@@ -33,8 +75,8 @@ pub(super) struct How {
     op_timeout: OpTimeout,
 }
 
-/// A setting that each of the two has.
-struct Word {
+/// A setting that each of them has.
+pub(super) struct Word {
     /// What follows the prefix.
     name: &'static str,
     value_name: &'static str,
@@ -44,10 +86,7 @@ struct Word {
 }
 
 const WORDS: [Word; 10] = [
-    Word::secret(
-        "URL",
-        "Where Redis is: `host:port`, `redis://user:password@host:port/database`, `rediss://…`, a unix socket's path; sentinel: `master,host:port,…`; cluster: `host:port,…`",
-    ),
+    Word::secret("URL", ""),
     Word::new("TYPE", "TYPE", "single", "What is there: single, sentinel or cluster"),
     Word::new(
         "SOCKET_TYPE",
@@ -89,10 +128,13 @@ impl Word {
         Self { name, value_name: name, default: "", is_secret: true, help }
     }
 
-    fn arg(&self, prefix: &str) -> Arg {
-        let variable = format!("{prefix}_{}", self.name);
-        let first = format!("{}_{}", RawServers::<false>::PREFIX, self.name);
-        let help = if variable == first { self.help.to_owned() } else { format!("As `{first}`") };
+    fn arg<W: Which>(&self) -> Arg {
+        let variable = format!("{}_{}", W::PREFIX, self.name);
+        let help = match self.name {
+            "URL" => W::URL.to_owned(),
+            _ if W::PREFIX == Main::PREFIX => self.help.to_owned(),
+            name => format!("As `{}_{name}`", Main::PREFIX),
+        };
         Arg::new(variable.to_lowercase())
             .long(flag(&variable))
             .env(variable)
@@ -103,9 +145,9 @@ impl Word {
     }
 }
 
-impl<const SECOND: bool> Args for RawServers<SECOND> {
+impl<W: Which> Args for RawServers<W> {
     fn augment_args(command: Command) -> Command {
-        command.args(WORDS.map(|word| word.arg(Self::PREFIX)))
+        command.args(W::WORDS.iter().map(Word::arg::<W>))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -113,13 +155,14 @@ impl<const SECOND: bool> Args for RawServers<SECOND> {
     }
 }
 
-impl<const SECOND: bool> FromArgMatches for RawServers<SECOND> {
+impl<W: Which> FromArgMatches for RawServers<W> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let text = |name: &str| {
             let id = Self::variable(name).to_lowercase();
-            matches.get_one::<String>(&id).cloned().unwrap_or_default()
+            matches.try_get_one::<String>(&id).ok().flatten().cloned().unwrap_or_default()
         };
         Ok(Self {
+            which: PhantomData,
             url: text("URL"),
             kind: text("TYPE"),
             socket: text("SOCKET_TYPE"),
@@ -139,16 +182,14 @@ impl<const SECOND: bool> FromArgMatches for RawServers<SECOND> {
     }
 }
 
-impl<const SECOND: bool> fmt::Debug for RawServers<SECOND> {
+impl<W: Which> fmt::Debug for RawServers<W> {
     /// Without what may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct(Self::PREFIX).finish_non_exhaustive()
+        f.debug_struct(W::PREFIX).finish_non_exhaustive()
     }
 }
 
-impl<const SECOND: bool> RawServers<SECOND> {
-    const PREFIX: &str = if SECOND { "REDIS_PERSECOND" } else { "REDIS" };
-
+impl<W: Which> RawServers<W> {
     /// Whether it says where Redis is.
     pub(super) fn has_url(&self) -> bool {
         !self.url.is_empty()
@@ -164,7 +205,7 @@ impl<const SECOND: bool> RawServers<SECOND> {
         let how = self.how(faults);
         let (place, how) = (place?, how?);
         Some(RedisServers {
-            variables: Self::PREFIX,
+            variables: W::PREFIX,
             topology: place.topology,
             database: place.database,
             auth: Credentials::parse(&self.auth).or(place.auth),
@@ -206,12 +247,12 @@ impl<const SECOND: bool> RawServers<SECOND> {
 
     /// That it does not say where Redis is, although its switch asks for it.
     pub(super) fn miss_url(faults: &mut Faults) {
-        let text = format!("unset, and {} needs it", name(Self::PREFIX));
+        let text = format!("unset, and {} needs it", name(W::PREFIX));
         faults.add(&Self::variable("URL"), text);
     }
 
     fn variable(name: &str) -> String {
-        format!("{}_{name}", Self::PREFIX)
+        format!("{}_{name}", W::PREFIX)
     }
 }
 
@@ -246,7 +287,8 @@ fn op_timeout(text: &str) -> Read<OpTimeout> {
     }
 }
 
-fn positive_duration(text: &str) -> Read<Duration> {
+/// A length of time, and not none.
+pub(super) fn positive_duration(text: &str) -> Read<Duration> {
     let found = words::duration(text)?;
     if found.is_zero() { Err("a duration longer than 0") } else { Ok(found) }
 }

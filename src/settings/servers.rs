@@ -27,7 +27,7 @@ pub struct RedisConfig {
 /// One Redis: a server, a master that sentinels know, or a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedisServers {
-    /// What its variables begin with, for messages: `REDIS` or `REDIS_PERSECOND`.
+    /// What its variables begin with, for messages: `REDIS`, `REDIS_PERSECOND` or `IDEMPOTENCY_REDIS`.
     pub variables: &'static str,
     /// Where it is.
     pub topology: Topology,
@@ -47,6 +47,21 @@ pub struct RedisServers {
     pub connect_timeout: Duration,
     /// How long a decision may take.
     pub op_timeout: OpTimeout,
+}
+
+/// Where records of operations live.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordServers {
+    /// The Redis.
+    pub servers: RedisServers,
+    /// Most calls under way; more are refused at once.
+    pub max_in_flight: usize,
+    /// Stands before every key. A brace in it would choose the hash slot.
+    pub key_prefix: Box<str>,
+    /// How long one call may take.
+    pub timeout: Duration,
+    /// Whether a Redis will do that evicts keys when its memory is full.
+    pub allow_eviction: bool,
 }
 
 /// Which servers there are.

@@ -2,7 +2,7 @@
 
 use super::BOOL;
 use super::faults::Faults;
-use super::reach::{RawServers, path};
+use super::reach::{Main, PerSecond, RawServers, path};
 use super::servers::{KeySecret, RedisConfig, RedisServers, TlsFiles};
 use super::words::{self, Read};
 
@@ -11,7 +11,7 @@ use super::words::{self, Read};
 #[command(next_help_heading = "Redis")]
 pub(super) struct RawShared {
     #[command(flatten)]
-    servers: RawServers<false>,
+    servers: RawServers<Main>,
     /// Authorities in PEM that are trusted besides the system's; this and the next three also for limits per second
     #[arg(long, env = "REDIS_TLS_CACERT", value_name = "PATH", default_value = "")]
     redis_tls_cacert: String,
@@ -62,7 +62,7 @@ struct RawPerSecond {
     #[arg(long, env = "REDIS_PERSECOND", value_name = BOOL, default_value = "false")]
     redis_persecond: String,
     #[command(flatten)]
-    servers: RawServers<true>,
+    servers: RawServers<PerSecond>,
 }
 
 impl RawShared {
@@ -83,8 +83,7 @@ impl RawShared {
         let servers = self.servers.read(tls.as_ref(), faults);
         let per_second = self.per_second.read(tls.as_ref(), faults);
         let coalesce = faults.read("REDIS_COALESCE", &self.redis_coalesce, words::boolean);
-        let max = faults.read("MAX_IN_FLIGHT", &self.max_in_flight, words::positive);
-        let prefix = faults.read("CACHE_KEY_PREFIX", &self.cache_key_prefix, prefix);
+        let (max, prefix) = (self.max_in_flight(faults), self.key_prefix(faults));
         let jitter = &self.expiration_jitter_max_seconds;
         let jitter = faults.read("EXPIRATION_JITTER_MAX_SECONDS", jitter, words::seconds);
         let secret = self.secret(faults);
@@ -99,7 +98,15 @@ impl RawShared {
         })
     }
 
-    fn tls(&self, faults: &mut Faults) -> Option<TlsFiles> {
+    pub(super) fn max_in_flight(&self, faults: &mut Faults) -> Option<usize> {
+        faults.read("MAX_IN_FLIGHT", &self.max_in_flight, words::positive)
+    }
+
+    pub(super) fn key_prefix(&self, faults: &mut Faults) -> Option<Box<str>> {
+        faults.read("CACHE_KEY_PREFIX", &self.cache_key_prefix, prefix)
+    }
+
+    pub(super) fn tls(&self, faults: &mut Faults) -> Option<TlsFiles> {
         let skip = &self.redis_tls_skip_hostname_verification;
         let skip = faults.read("REDIS_TLS_SKIP_HOSTNAME_VERIFICATION", skip, words::boolean)?;
         Some(TlsFiles {
@@ -140,7 +147,7 @@ impl RawPerSecond {
             return None;
         }
         if !self.servers.has_url() {
-            RawServers::<true>::miss_url(faults);
+            RawServers::<PerSecond>::miss_url(faults);
         }
         self.servers.read(tls, faults)
     }

@@ -4,6 +4,7 @@ use super::Environment;
 use super::faults::Faults;
 use super::ignored::IGNORED;
 use super::outage::{OutageSettings, RawOutage};
+use super::records::{RawRecords, RecordSettings};
 use super::servers::RedisConfig;
 use super::shared::RawShared;
 use super::words;
@@ -28,6 +29,8 @@ pub(super) struct RawStore {
     outage: RawOutage,
     #[command(flatten)]
     redis: RawShared,
+    #[command(flatten)]
+    records: RawRecords,
 }
 
 /// Where buckets live.
@@ -41,6 +44,8 @@ pub struct StoreSettings {
     pub start_grace: Duration,
     /// What stands in for a store that cannot decide.
     pub outage: OutageSettings,
+    /// Where records of operations live.
+    pub records: RecordSettings,
     /// Whether readiness follows the connections to Redis.
     pub follows_connections: bool,
     /// What an operator should know about the choice.
@@ -69,12 +74,14 @@ impl RawStore {
         let follows_connections = self.redis.follows_connections(faults);
         let trace = trace(matches, environment);
         let backend = self.backend(trace.as_deref(), faults);
+        let records = self.records.read(backend.as_ref(), &self.redis, faults);
         let warnings = self.warnings(backend.as_ref(), environment);
         Some(StoreSettings {
             backend: backend?,
             memory_max_buckets: max?,
             start_grace: grace?,
             outage: outage?,
+            records: records?,
             follows_connections: follows_connections?,
             warnings,
         })

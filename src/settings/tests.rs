@@ -200,7 +200,7 @@ fn a_trace_of_redis_without_its_address_is_not_answered_with_memory_in_silence()
 fn an_address_is_all_that_redis_needs() {
     let config = redis(&[("REDIS_URL", "redis:6379")]);
     assert_eq!(config.servers.topology.to_string(), "single at redis:6379");
-    assert_eq!((config.servers.pool_size, config.servers.op_timeout), (10, OpTimeout::Auto));
+    assert_eq!((config.servers.pool_size, config.servers.op_timeout), (2, OpTimeout::Auto));
     assert_eq!((config.servers.auth, config.servers.tls, config.per_second), (None, None, None));
     assert_eq!((config.coalesce, config.max_in_flight), (true, 65_536));
     assert_eq!(config.expiry_jitter, Duration::from_secs(300));
@@ -367,8 +367,12 @@ fn every_variable_refuses_what_it_cannot_be_by_its_name() {
             if value.is_empty() && variable.ends_with("OP_TIMEOUT") {
                 continue;
             }
-            let redis =
-                [("REDIS_URL", "a:1"), ("REDIS_PERSECOND", "true"), ("REDIS_PERSECOND_URL", "b:2")];
+            let redis = [
+                ("REDIS_URL", "a:1"),
+                ("REDIS_PERSECOND", "true"),
+                ("REDIS_PERSECOND_URL", "b:2"),
+                ("IDEMPOTENCY_REDIS_URL", "c:3"),
+            ];
             let text = faults(&[&[(variable, *value)], redis.as_slice()].concat());
             assert!(text.contains(&format!("\n  {variable}/--")), "{variable}={value:?}: {text}");
             n_tried += 1;
@@ -501,13 +505,16 @@ fn no_setting_shows_a_secret() {
         ("TRACING_ENABLED", "true"),
         ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=hunter2"),
         ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "authorization=hunter2"),
+        ("IDEMPOTENCY_REDIS_URL", "redis://:hunter2@r"),
+        ("IDEMPOTENCY_REDIS_AUTH", "hunter2"),
+        ("IDEMPOTENCY_REDIS_SENTINEL_AUTH", "hunter2"),
     ];
     assert!(!format!("{:?}", read(&[], &secrets).unwrap()).contains("hunter2"));
     for arg in RawSettings::augment_args(Command::new("tidegate")).get_arguments() {
         let variable = arg.get_env().unwrap().to_str().unwrap();
         let is_secret = variable.ends_with("AUTH")
             || variable.ends_with("HEADERS")
-            || variable.starts_with("REDIS") && variable.ends_with("URL");
+            || variable.contains("REDIS") && variable.ends_with("URL");
         assert_eq!(arg.is_hide_env_values_set(), is_secret, "{variable}");
     }
 }
@@ -721,6 +728,52 @@ fn memory_chosen_by_default_under_kubernetes_or_beside_a_url_warns() {
 }
 
 #[test]
+fn the_idempotency_filter_is_there_if_its_policy_is_named() {
+    assert_eq!(read(&[], &[]).unwrap().idempotency, None);
+    let filter = |address| {
+        let variables = [("IDEMPOTENCY_CONFIG", "a.yaml"), ("IDEMPOTENCY_ADDR", address)];
+        read(&[], &variables).map(|settings| settings.idempotency.unwrap().address)
+    };
+    let tcp = |host: &str, port| {
+        let variable = "IDEMPOTENCY_ADDR";
+        let host = Some(host.to_owned());
+        Endpoint::Tcp(Address { host_variable: variable, variable, host, port })
+    };
+    assert_eq!(filter("127.0.0.1:8082"), Ok(tcp("127.0.0.1", 8082)));
+    assert_eq!(filter("[::1]:1"), Ok(tcp("::1", 1)));
+    assert_eq!(filter("localhost:1"), Ok(tcp("localhost", 1)));
+    assert_eq!(filter("/run/tidegate.sock"), Ok(Endpoint::Unix("/run/tidegate.sock".into())));
+    for wrong in ["", "8082", "::1:1", "host"] {
+        assert!(filter(wrong).unwrap_err().to_string().contains("IDEMPOTENCY_ADDR/"), "{wrong}");
+    }
+}
+
+#[test]
+fn the_idempotency_filter_is_reached_from_elsewhere_only_if_somebody_says_so() {
+    let with = |address, insecure| {
+        read(
+            &[],
+            &[
+                ("IDEMPOTENCY_CONFIG", "a.yaml"),
+                ("IDEMPOTENCY_ADDR", address),
+                ("IDEMPOTENCY_INSECURE", insecure),
+            ],
+        )
+    };
+    for open in [":8082", "0.0.0.0:8082", "[::]:8082", "10.0.0.1:8082", "tidegate:8082"] {
+        let faults = with(open, "false").unwrap_err().to_string();
+        assert!(faults.contains("IDEMPOTENCY_INSECURE=true"), "{faults}");
+        assert!(with(open, "true").is_ok(), "{open}");
+    }
+    let unused = read(&[], &[("IDEMPOTENCY_ADDR", "0.0.0.0:8082")]);
+    assert!(unused.is_ok(), "nothing listens without a policy or the direct API");
+    let api = [("IDEMPOTENCY_ADDR", "0.0.0.0:8082"), ("IDEMPOTENCY_API", "true")];
+    assert!(faults(&api).contains("IDEMPOTENCY_INSECURE=true"));
+    let api = read(&[], &api[1..]).unwrap().idempotency.unwrap();
+    assert_eq!((api.api, api.config), (true, None));
+}
+
+#[test]
 fn every_setting_has_a_flag_and_the_variable_of_the_same_name() {
     for arg in RawSettings::augment_args(Command::new("tidegate")).get_arguments() {
         let variable = arg.get_env().unwrap().to_str().unwrap();
@@ -766,4 +819,41 @@ fn table() -> String {
 fn the_reference_page_lists_every_setting() {
     let page = include_str!("../../docs/reference.md");
     assert!(page.contains(&table()), "docs/reference.md should hold:\n{}", table());
+}
+
+fn records(variables: &[(&str, &str)]) -> RecordBackend {
+    read(&[], variables).unwrap().store.records.backend
+}
+
+#[test]
+fn records_live_where_buckets_do_unless_they_have_a_redis_of_their_own() {
+    assert_eq!(records(&[]), RecordBackend::Memory);
+    let own = ("IDEMPOTENCY_REDIS_URL", "own:1");
+    let shared = [("REDIS_URL", "redis:6379"), ("CACHE_KEY_PREFIX", "p:"), ("MAX_IN_FLIGHT", "7")];
+    for (variables, expected) in [
+        ([&shared[..], &[]].concat(), ("REDIS", "single at redis:6379", "p:", 7)),
+        ([&shared[..], &[own]].concat(), ("IDEMPOTENCY_REDIS", "single at own:1", "p:", 7)),
+        (vec![own], ("IDEMPOTENCY_REDIS", "single at own:1", "", 65_536)),
+    ] {
+        let RecordBackend::Redis(found) = records(&variables) else { panic!("{variables:?}") };
+        let topology = found.servers.topology.to_string();
+        let found = (found.servers.variables, &*topology, &*found.key_prefix, found.max_in_flight);
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn faults_of_records_are_reported_with_their_variables() {
+    let text = faults(&[
+        ("IDEMPOTENCY_REDIS_URL", "nowhere"),
+        ("IDEMPOTENCY_STORE_TIMEOUT", "0"),
+        ("IDEMPOTENCY_ALLOW_EVICTION", "maybe"),
+        ("IDEMPOTENCY_MEMORY_MAX_RECORDS", "0"),
+        ("IDEMPOTENCY_MEMORY_MAX_BYTES", "some"),
+    ]);
+    for variable in
+        ["REDIS_URL", "STORE_TIMEOUT", "ALLOW_EVICTION", "MEMORY_MAX_RECORDS", "MEMORY_MAX_BYTES"]
+    {
+        assert!(text.contains(&format!("IDEMPOTENCY_{variable}/")), "{variable}: {text}");
+    }
 }

@@ -8,6 +8,8 @@ mod failing;
 mod memory;
 mod redis;
 
+#[cfg(test)]
+pub(crate) use self::redis::tests::support::redis as redis_support;
 pub use batch::{Batch, BatchItem, BatchMember, Decisions, Outcomes, Part};
 pub use deny_cache::{DenyCache, DenyConfig, Refused};
 pub use error::StoreError;
@@ -16,7 +18,8 @@ pub use failing::FailingStore;
 pub use memory::{MemoryConfig, MemoryStore};
 pub use redis::{
     Address, Credentials, KeySecret, Misconfigured, NoAddress, OpTimeout, RedisConfig,
-    RedisServers, RedisState, RedisStore, TlsFiles, Topology,
+    RedisServers, RedisState, RedisStore, Run, RunnerConfig, Script, ScriptRunner, TlsFiles,
+    Topology,
 };
 
 use crate::algorithm::Decision;

@@ -4,7 +4,7 @@
 
 use prometheus::core::Collector;
 use prometheus::{
-    Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
+    Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
     IntGaugeVec, Opts, Registry,
 };
 use std::collections::HashMap;
@@ -18,6 +18,25 @@ const RESPONSE_BUCKETS: [f64; 17] = [
 /// Seconds that a store takes.
 const STORE_BUCKETS: [f64; 13] =
     [0.000_1, 0.000_25, 0.000_5, 0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 5.0];
+
+/// Seconds that operations run, and that answers are old.
+const LIFE_BUCKETS: [f64; 13] =
+    [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 21_600.0, 86_400.0];
+
+/// Bytes of stored bodies.
+const SIZE_BUCKETS: [f64; 8] =
+    [256.0, 1024.0, 4096.0, 16_384.0, 65_536.0, 262_144.0, 1_048_576.0, 4_194_304.0];
+
+/// What a store of records says of each server.
+pub(super) struct RecordStore {
+    pub(super) seconds: HistogramVec,
+    pub(super) calls: IntCounterVec,
+    /// Not shown: each call is of one record.
+    pub(super) units: IntCounterVec,
+    pub(super) errors: IntCounterVec,
+    pub(super) breakers: IntGaugeVec,
+    pub(super) connections: IntGaugeVec,
+}
 
 /// Declares series in a registry of its own.
 #[derive(Debug)]
@@ -210,6 +229,62 @@ impl Declare {
         )
     }
 
+    pub(super) fn redis_keeps_keys(&self) -> IntGaugeVec {
+        self.gauges(
+            "tidegate_redis_maxmemory_policy_ok",
+            "1 if Redis says that it does not evict keys when its memory is full.",
+            &["node"],
+        )
+    }
+
+    pub(super) fn redis_time_offset(&self) -> GaugeVec {
+        let help = "Seconds by which the clock of Redis is ahead of this process's.";
+        let opts = Opts::new("tidegate_redis_time_offset_seconds", help);
+        self.put(GaugeVec::new(opts, &["node"]).expect("a valid name"))
+    }
+
+    pub(super) fn record_store(&self) -> RecordStore {
+        let help = "Time that a Redis server takes to answer about an operation.";
+        let opts = HistogramOpts::new("tidegate_idempotency_redis_call_seconds", help);
+        let opts = opts.buckets(STORE_BUCKETS.to_vec());
+        let units = Opts::new("units", "Not shown.");
+        RecordStore {
+            seconds: self.put(HistogramVec::new(opts, &["op", "node"]).expect("a valid name")),
+            calls: self.counters(
+                "tidegate_idempotency_redis_calls_total",
+                "Script calls sent to Redis about operations.",
+                &["node"],
+            ),
+            units: IntCounterVec::new(units, &["node"]).expect("a valid name"),
+            errors: self.counters(
+                "tidegate_idempotency_redis_errors_total",
+                "Calls about operations that Redis did not answer; without a node: none was found to ask.",
+                &["node", "reason"],
+            ),
+            breakers: self.gauges(
+                "tidegate_idempotency_redis_breaker_open",
+                "1 while a Redis server is not asked about operations because it does not answer.",
+                &["node"],
+            ),
+            connections: self.gauges(
+                "tidegate_idempotency_redis_connections",
+                "Open connections to Redis for operations.",
+                &["node"],
+            ),
+        }
+    }
+
+    pub(super) fn records(&self) -> IntGauge {
+        self.gauge("tidegate_idempotency_memory_records", "Operations in this process's memory.")
+    }
+
+    pub(super) fn record_bytes(&self) -> IntGauge {
+        self.gauge(
+            "tidegate_idempotency_memory_bytes",
+            "About how much memory of this process they take.",
+        )
+    }
+
     pub(super) fn config_info(&self) -> IntGaugeVec {
         self.gauges(
             "tidegate_config_info",
@@ -240,6 +315,94 @@ impl Declare {
             Gauge::new(name, "When policies were last put in force, Unix time.")
                 .expect("a valid name"),
         )
+    }
+
+    pub(super) fn idempotency_requests(&self) -> IntCounterVec {
+        self.counters(
+            "tidegate_idempotency_requests_total",
+            "Requests of protected routes that have a key, or need one and have none.",
+            &["route", "outcome"],
+        )
+    }
+
+    pub(super) fn idempotency_completes(&self) -> IntCounterVec {
+        self.counters(
+            "tidegate_idempotency_complete_total",
+            "Outcomes handed to the store; stale: another attempt holds the operation.",
+            &["result"],
+        )
+    }
+
+    pub(super) fn idempotency_releases(&self) -> IntCounterVec {
+        self.counters(
+            "tidegate_idempotency_release_total",
+            "Operations given back, so that the next attempt runs.",
+            &["reason"],
+        )
+    }
+
+    pub(super) fn idempotency_renews(&self) -> IntCounterVec {
+        self.counters("tidegate_idempotency_renew_total", "Leases renewed.", &["result"])
+    }
+
+    pub(super) fn idempotency_unknown(&self) -> IntCounterVec {
+        self.counters(
+            "tidegate_idempotency_indeterminate_total",
+            "Operations of which nobody knows whether they ran.",
+            &["cause"],
+        )
+    }
+
+    pub(super) fn idempotency_not_stored(&self) -> IntCounterVec {
+        self.counters(
+            "tidegate_idempotency_not_stored_total",
+            "Outcomes whose answer was not kept for retries.",
+            &["reason"],
+        )
+    }
+
+    pub(super) fn idempotency_store_seconds(&self) -> HistogramVec {
+        let help = "Time that the store of operations takes.";
+        let opts = HistogramOpts::new("tidegate_idempotency_store_seconds", help);
+        let opts = opts.buckets(STORE_BUCKETS.to_vec());
+        self.put(HistogramVec::new(opts, &["op"]).expect("a valid name"))
+    }
+
+    pub(super) fn idempotency_execution_seconds(&self) -> Histogram {
+        let help = "Time from an operation's claim to its outcome.";
+        self.histogram("tidegate_idempotency_execution_seconds", help, &LIFE_BUCKETS)
+    }
+
+    pub(super) fn idempotency_replay_age_seconds(&self) -> Histogram {
+        let help = "Age of answers that were replayed.";
+        self.histogram("tidegate_idempotency_replay_age_seconds", help, &LIFE_BUCKETS)
+    }
+
+    pub(super) fn idempotency_stored_bytes(&self) -> Histogram {
+        let help = "Bytes of bodies that were stored.";
+        self.histogram("tidegate_idempotency_stored_bytes", help, &SIZE_BUCKETS)
+    }
+
+    pub(super) fn idempotency_lease_left_seconds(&self) -> Histogram {
+        let help = "What was left of an operation's lease at its outcome.";
+        self.histogram("tidegate_idempotency_lease_left_at_complete_seconds", help, &LIFE_BUCKETS)
+    }
+
+    pub(super) fn idempotency_in_flight(&self) -> IntGauge {
+        self.gauge("tidegate_idempotency_inflight", "Requests with a key that are under way.")
+    }
+
+    pub(super) fn idempotency_policy_loads(&self) -> IntCounterVec {
+        self.counters(
+            "tidegate_idempotency_policy_loads_total",
+            "Idempotency policies put in force, or refused.",
+            &["result"],
+        )
+    }
+
+    fn histogram(&self, name: &str, help: &str, buckets: &[f64]) -> Histogram {
+        let opts = HistogramOpts::new(name, help).buckets(buckets.to_vec());
+        self.put(Histogram::with_opts(opts).expect("a valid name"))
     }
 
     fn counter(&self, name: &str, help: &str) -> IntCounter {

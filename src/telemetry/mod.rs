@@ -1,6 +1,7 @@
 //! What operators see: every metric series, declared once with typed labels; logging.
 
 mod declare;
+mod idempotency_series;
 pub mod logging;
 mod push;
 mod rule_limits;
@@ -8,6 +9,7 @@ mod rule_series;
 mod store_series;
 mod traces;
 
+pub use idempotency_series::{IdempotencySeries, IdempotencyWords, RecordOp, RequestOutcome};
 pub use push::Push;
 pub use rule_series::{Counter, RuleSeries};
 pub use store_series::{ServerSeries, StoreOp, StoreSeries};
@@ -64,6 +66,11 @@ pub struct Metrics {
     evictions_seen: AtomicU64,
     store_info: IntGaugeVec,
     store: Arc<StoreSeries>,
+    /// The idempotency filter.
+    pub idempotency: IdempotencySeries,
+    record_store: Arc<StoreSeries>,
+    records: IntGauge,
+    record_bytes: IntGauge,
     config_info: IntGaugeVec,
     xds_connected: IntGaugeVec,
     config_warnings: IntGauge,
@@ -107,6 +114,7 @@ impl Metrics {
     pub fn new(max_series: usize) -> Arc<Self> {
         let declare = Declare::new();
         let errors = declare.errors();
+        let store = StoreSeries::new(&declare);
         Arc::new(Self {
             rules: RuleSeriesSet::new(max_series),
             rule_limits: Mutex::default(),
@@ -131,7 +139,11 @@ impl Metrics {
             evictions: declare.evictions(),
             evictions_seen: AtomicU64::default(),
             store_info: declare.store_info(),
-            store: StoreSeries::new(&declare),
+            idempotency: IdempotencySeries::new(&declare),
+            record_store: StoreSeries::of_records(&declare, &store),
+            records: declare.records(),
+            record_bytes: declare.record_bytes(),
+            store,
             config_info: declare.config_info(),
             xds_connected: declare.xds_connected(),
             config_warnings: declare.config_warnings(),
@@ -202,6 +214,18 @@ impl Metrics {
         self.shadow_mode.set(facts.in_shadow.into());
         self.hottest_bucket.set(facts.hottest_bucket);
         self.hottest_slot.set(facts.hottest_slot);
+    }
+
+    /// The series of a store of records in Redis.
+    pub fn record_store_series(&self) -> &Arc<StoreSeries> {
+        &self.record_store
+    }
+
+    /// Shows how many operations this process's memory holds, and about how many bytes they take;
+    /// to be called before a scrape.
+    pub fn records_observed(&self, n_records: usize, n_bytes: usize) {
+        self.records.set(i64::try_from(n_records).unwrap_or(i64::MAX));
+        self.record_bytes.set(i64::try_from(n_bytes).unwrap_or(i64::MAX));
     }
 
     /// Takes over what a store says of itself; to be called before a scrape.

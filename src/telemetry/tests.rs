@@ -181,6 +181,17 @@ fn table() -> String {
     metrics.unmatched_descriptors("d");
     metrics.store_chosen("memory");
     metrics.store_series().server("redis:6379").not_decided("timeout", 1);
+    metrics.record_store_series().server("redis:6379").not_decided("timeout", 1);
+    metrics.idempotency.declare_route("a");
+    let word = || vec!["a"];
+    metrics.idempotency.declare_words(&IdempotencyWords {
+        results: word(),
+        releases: word(),
+        unknown: word(),
+        not_stored: word(),
+    });
+    metrics.idempotency.store_took(RecordOp::Claim, Duration::ZERO);
+    metrics.idempotency.policy_loaded(true);
     metrics.fallback(FailureMode::Local, "timeout");
     metrics.xds_connected("control-plane:18000", true);
     let _rule = metrics.rule_series(&labels("a"));

@@ -23,6 +23,7 @@ mod house;
 mod outage;
 mod probes;
 mod program;
+mod records;
 mod secure;
 mod sentinel;
 mod single;

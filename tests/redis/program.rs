@@ -52,7 +52,7 @@ async fn two_processes_share_one_limit_exactly() {
     let text = servers[0].get("/metrics").await.body;
     let node = format!("node=\"{}\"", redis.address());
     assert!(text.contains("tidegate_store_info{backend=\"redis\"} 1"), "{text}");
-    assert!(text.contains(&format!("tidegate_store_connections{{{node}}} 10")), "{text}");
+    assert!(text.contains(&format!("tidegate_store_connections{{{node}}} 2")), "{text}");
     assert!(text.contains(&format!("tidegate_store_units_total{{{node}}} 200")), "{text}");
     assert!(text.contains(&format!("tidegate_store_breaker_open{{{node}}} 0")), "{text}");
     assert!(!text.contains("tidegate_store_errors_total{"), "{text}");

@@ -21,7 +21,7 @@ impl Envoy {
     /// Starts it from `envoy/<bootstrap>` in front of a service and Tidegate, and waits until it
     /// is ready.
     pub async fn start(bootstrap: &str, service: SocketAddr, tidegate: SocketAddr) -> Self {
-        Self::run(&with_ports(bootstrap, service, tidegate)).await
+        Self::start_from(&with_ports(bootstrap, service, tidegate)).await
     }
 
     /// The same in front of two servers, whose health it asks for. Without an answer of either it
@@ -45,7 +45,7 @@ impl Envoy {
             ("      connect_timeout: 0.25s\n", with_health),
             ("failure_mode_deny: false", "failure_mode_deny: true"),
         ];
-        Self::run(&changed(text, &changes)).await
+        Self::start_from(&replaced(text, &changes)).await
     }
 
     /// Waits until it takes a server for healthy.
@@ -63,10 +63,11 @@ impl Envoy {
         http::get(self.admin, "/stats?filter=cluster.tidegate&usedonly", &[]).await.body
     }
 
-    async fn run(bootstrap: &str) -> Self {
+    /// Starts it from a configuration and waits until it is ready.
+    pub async fn start_from(text: &str) -> Self {
         let folder = TempDir::new().unwrap();
         let config = folder.path().join("envoy.yaml");
-        fs::write(&config, bootstrap).unwrap();
+        fs::write(&config, text).unwrap();
         let admin_file = folder.path().join("admin");
 
         let mut process = Process::start("envoy", &mut command(&config, &admin_file));
@@ -84,8 +85,6 @@ impl Envoy {
 /// Everything on free ports. The time an answer may take is long, so that a busy machine does not
 /// turn refusals into failures.
 fn with_ports(bootstrap: &str, service: SocketAddr, tidegate: SocketAddr) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("envoy").join(bootstrap);
-    let text = fs::read_to_string(&path).unwrap();
     let changes = [
         ("port_value: 9901 }", "port_value: 0 }".to_owned()),
         ("port_value: 10000 }", "port_value: 0 }".to_owned()),
@@ -93,11 +92,18 @@ fn with_ports(bootstrap: &str, service: SocketAddr, tidegate: SocketAddr) -> Str
         ("port_value: 8081 }", format!("port_value: {} }}", tidegate.port())),
         ("timeout: 0.1s", "timeout: 20s".to_owned()),
     ];
-    changed(text, &changes.each_ref().map(|(from, to)| (*from, to.as_str())))
+    changed(bootstrap, &changes)
+}
+
+/// A bootstrap file in which each of these texts, which stand there once, is replaced.
+pub fn changed(bootstrap: &str, changes: &[(&str, String)]) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("envoy").join(bootstrap);
+    let changes: Vec<_> = changes.iter().map(|(from, to)| (*from, to.as_str())).collect();
+    replaced(fs::read_to_string(path).unwrap(), &changes)
 }
 
 /// The text with each of these, which it holds once, replaced.
-fn changed(text: String, changes: &[(&str, &str)]) -> String {
+fn replaced(text: String, changes: &[(&str, &str)]) -> String {
     changes.iter().fold(text, |text, (from, to)| {
         assert_eq!(text.matches(from).count(), 1, "`{from}` in {text}");
         text.replace(from, to)

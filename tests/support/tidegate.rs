@@ -116,6 +116,14 @@ impl Tidegate {
         self.process.resident_kib()
     }
 
+    /// Where it serves something else, by the word for it in the log.
+    pub async fn address_of(&self, server: &str) -> SocketAddr {
+        eventually(&format!("the address of {server} in tidegate's log"), async || {
+            bound_address(&self.log(), server)
+        })
+        .await
+    }
+
     /// All that it has printed so far.
     pub fn log(&self) -> String {
         self.process.log()

@@ -98,7 +98,7 @@ impl<'a> Sink<'a> {
                 Some(Field { key, key_place: entry.key.place, value: &entry.value })
             }
             Standing::Elsewhere(key) => {
-                self.misplaced(entry.key.place, key);
+                self.misplaced(entry.key.place, key, level);
                 None
             }
             Standing::Unknown(nearest) => {
@@ -118,10 +118,16 @@ impl<'a> Sink<'a> {
         self.error(key.place, message);
     }
 
-    fn misplaced(&mut self, place: Place, key: &Key) {
+    /// Policies of envoyproxy/ratelimit have such keys and must load.
+    fn misplaced(&mut self, place: Place, key: &Key, level: Level) {
         let belongs: Vec<_> = key.levels.iter().map(|level| level.whereabouts()).collect();
         let belongs = belongs.join(" or ");
-        self.warn(place, format!("`{}` has no effect here, it belongs {belongs}", key.name));
+        let message = format!("`{}` has no effect here, it belongs {belongs}", key.name);
+        if level.bears_misplaced_keys() {
+            self.warn(place, message);
+        } else {
+            self.error(place, message);
+        }
     }
 
     /// The fault that a value is not what it must be.

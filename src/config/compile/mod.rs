@@ -6,6 +6,7 @@ mod bounds;
 mod descriptor;
 mod domain;
 mod fields;
+pub(super) mod idempotency;
 mod level;
 mod limit;
 mod limits;

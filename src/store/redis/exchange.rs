@@ -183,7 +183,7 @@ fn bytes(value: Value) -> Vec<u8> {
 }
 
 /// Where an error sends us: `MOVED 3999 127.0.0.1:6381`.
-fn redirect(error: &ServerError, node: &Address) -> Option<Redirect> {
+pub(super) fn redirect(error: &ServerError, node: &Address) -> Option<Redirect> {
     let address = || {
         let address = error.details()?.split(' ').nth(1)?;
         match address.rsplit_once(':')? {

@@ -57,7 +57,7 @@ pub(super) enum Redirect {
 }
 
 /// Most redirects of one charge.
-const MAX_REDIRECTS: u8 = 3;
+pub(super) const MAX_REDIRECTS: u8 = 3;
 
 impl Fleet {
     /// Connects to the servers, as long as `stop` is not cancelled.

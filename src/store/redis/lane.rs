@@ -27,8 +27,6 @@ pub(super) struct Lane {
     index: usize,
     queue: UnboundedReceiver<Pending>,
     stop: CancellationToken,
-    /// Since when the connection has answered nothing, though asked.
-    silent_since: Option<Instant>,
 }
 
 /// Most units in a batch.
@@ -41,12 +39,6 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// Pauses between attempts to connect: the first, and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
 
-/// A connection that is silent so long while others to its server are not is replaced.
-const SILENCE: Duration = Duration::from_secs(1);
-
-/// A server that has not answered within this may yet be well.
-const SOON: Duration = Duration::from_millis(5);
-
 impl Lane {
     pub(super) fn new(
         fleet: Arc<Fleet>,
@@ -55,7 +47,7 @@ impl Lane {
         queue: UnboundedReceiver<Pending>,
         stop: CancellationToken,
     ) -> Self {
-        Self { fleet, node, index, queue, stop, silent_since: None }
+        Self { fleet, node, index, queue, stop }
     }
 
     /// Connects and serves until it is stopped.
@@ -76,9 +68,7 @@ impl Lane {
     }
 
     fn show(&self, link: Option<Arc<Link>>) {
-        if let Some(place) = self.node.links.get(self.index) {
-            place.store(link);
-        }
+        self.node.show(self.index, link);
     }
 
     /// Opens a connection, however often it takes; `None` when stopped.
@@ -87,7 +77,6 @@ impl Lane {
         loop {
             match self.attempt().await? {
                 Ok(link) => {
-                    self.silent_since = None;
                     self.fleet.health.connected();
                     self.node.recovered();
                     return Some(link);
@@ -221,40 +210,12 @@ impl Lane {
     }
 
     /// Draws the conclusions: for the breaker, the connection, the topology and the log.
-    fn note(&mut self, link: &Link, verdicts: &[(usize, Verdict)], sent: Instant) {
+    fn note(&self, link: &Link, verdicts: &[(usize, Verdict)], sent: Instant) {
         for error in verdicts.iter().filter_map(|(_, verdict)| verdict.error()) {
-            self.node.complain(error);
-            if matches!(error, StoreError::ReadOnly | StoreError::Unreachable) {
-                link.close();
-                self.fleet.doubt();
-            } else if error == StoreError::ClusterDown {
-                self.fleet.doubt();
-            }
+            self.node.heed(&self.fleet, link, error);
         }
         let first = verdicts.first().and_then(|(_, verdict)| verdict.error());
-        match first {
-            // Callers that give up so soon say nothing about the server.
-            Some(StoreError::Timeout) if sent.elapsed() < SOON => {}
-            Some(StoreError::Timeout) => self.unanswered(link, sent),
-            Some(StoreError::Unreachable | StoreError::Loading | StoreError::Busy) => {
-                self.node.failed();
-            }
-            _ => {
-                self.silent_since = None;
-                self.node.answered();
-            }
-        }
-    }
-
-    /// A server that has answered others meanwhile has too much to do, but is there.
-    fn unanswered(&mut self, link: &Link, sent: Instant) {
-        if self.node.last_answer() < sent {
-            self.node.failed();
-        }
-        let since = *self.silent_since.get_or_insert_with(Instant::now);
-        if since.elapsed() >= SILENCE && self.node.last_answer() > since {
-            link.close();
-        }
+        self.node.weigh(link, first, sent);
     }
 }
 

@@ -4,7 +4,9 @@ use super::call::failure;
 use crate::store::StoreError;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Pipeline, ServerError, Value};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 /// One open connection. Ends when it breaks or when somebody closes it.
@@ -12,11 +14,13 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 pub(super) struct Link {
     connection: MultiplexedConnection,
     closed: CancellationToken,
+    /// Since when it has answered nothing, though asked.
+    silent_since: Mutex<Option<Instant>>,
 }
 
 impl Link {
     pub(super) fn new(connection: MultiplexedConnection, closed: CancellationToken) -> Self {
-        Self { connection, closed }
+        Self { connection, closed, silent_since: Mutex::default() }
     }
 
     /// A handle to send calls with.
@@ -32,6 +36,17 @@ impl Link {
     /// Waits until it is closed or broken.
     pub(super) fn closed(&self) -> WaitForCancellationFuture<'_> {
         self.closed.cancelled()
+    }
+
+    /// It was answered.
+    pub(super) fn heard(&self) {
+        *self.silent_since.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// It was not answered, as it has not been since then.
+    pub(super) fn not_heard(&self) -> Instant {
+        let mut since = self.silent_since.lock().unwrap_or_else(PoisonError::into_inner);
+        *since.get_or_insert_with(Instant::now)
     }
 
     /// Asks several things at once; the answers may be errors. Closes the connection if it broke.

@@ -21,6 +21,7 @@ mod node;
 mod pending;
 mod per_second;
 mod report;
+mod runner;
 mod script;
 mod sentinel;
 mod servers;
@@ -35,6 +36,8 @@ pub use config::{
 };
 pub use fault::Misconfigured;
 pub use health::RedisState;
+pub use runner::{Run, RunnerConfig, ScriptRunner};
+pub use script::Script;
 
 use super::{Batch, BatchItem, Outcomes, Part, StoreError};
 use crate::algorithm::Decision;
@@ -180,4 +183,4 @@ fn together(n_items: usize, parts: [(Part, Outcomes); 2]) -> Outcomes {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

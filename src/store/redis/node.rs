@@ -10,9 +10,10 @@ use super::watch::watch;
 use crate::store::StoreError;
 use crate::telemetry::ServerSeries;
 use arc_swap::ArcSwapOption;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 use tokio_util::sync::DropGuard;
@@ -33,12 +34,21 @@ pub(super) struct NodeState {
     pub(super) series: ServerSeries,
     /// The open connection of each lane.
     pub(super) links: Box<[ArcSwapOption<Link>]>,
+    connected: Notify,
+    /// Whether it says that it evicts keys when its memory is full.
+    evicts: AtomicBool,
     started: Instant,
     /// When it last answered anything, in milliseconds since `started`.
     answered: AtomicU64,
     /// The last complaint in the log, and when.
     complaint: Mutex<Option<(StoreError, Instant)>>,
 }
+
+/// A connection that is silent so long while others to its server are not is replaced.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// A server that has not answered within this may yet be well.
+const SOON: Duration = Duration::from_millis(5);
 
 /// The same complaint is logged so often.
 const COMPLAINT: Duration = Duration::from_secs(10);
@@ -52,6 +62,8 @@ impl Node {
             breaker: Breaker::default(),
             series: fleet.calls.series.server(&address.to_string()),
             links: (0..fleet.pool_size).map(|_| ArcSwapOption::empty()).collect(),
+            connected: Notify::new(),
+            evicts: AtomicBool::new(false),
             started: Instant::now(),
             answered: AtomicU64::new(0),
             complaint: Mutex::default(),
@@ -93,6 +105,77 @@ impl NodeState {
     /// An open connection.
     pub(super) fn any_link(&self) -> Option<Arc<Link>> {
         self.links.iter().find_map(ArcSwapOption::load_full)
+    }
+
+    /// One of the open connections, waited for if there is none: one may be opened any moment.
+    pub(super) async fn linked(&self) -> Arc<Link> {
+        loop {
+            let mut connected = std::pin::pin!(self.connected.notified());
+            connected.as_mut().enable();
+            let first = fastrand::usize(..self.links.len().max(1));
+            let (before, after) = self.links.split_at(first.min(self.links.len()));
+            if let Some(link) = after.iter().chain(before).find_map(ArcSwapOption::load_full) {
+                return link;
+            }
+            connected.await;
+        }
+    }
+
+    /// Shows the connection of a lane, or that there is none.
+    pub(super) fn show(&self, lane: usize, link: Option<Arc<Link>>) {
+        if let Some(place) = self.links.get(lane) {
+            place.store(link);
+            self.connected.notify_waiters();
+        }
+    }
+
+    /// Whether it says that it evicts keys when its memory is full.
+    pub(super) fn evicts(&self) -> bool {
+        self.evicts.load(Ordering::Relaxed)
+    }
+
+    /// It said whether it evicts keys.
+    pub(super) fn says_that_it_evicts(&self, evicts: bool) {
+        self.evicts.store(evicts, Ordering::Relaxed);
+        self.series.keeps_keys.set(i64::from(!evicts));
+    }
+
+    /// Draws the conclusions of an error: for the connection, the topology and the log.
+    pub(super) fn heed(&self, fleet: &Fleet, link: &Link, error: StoreError) {
+        self.complain(error);
+        if matches!(error, StoreError::ReadOnly | StoreError::Unreachable) {
+            link.close();
+            fleet.doubt();
+        } else if error == StoreError::ClusterDown {
+            fleet.doubt();
+        }
+    }
+
+    /// Draws the conclusions of an exchange that began then: for the breaker and the connection.
+    pub(super) fn weigh(&self, link: &Link, error: Option<StoreError>, sent: Instant) {
+        match error {
+            // Callers that give up so soon say nothing about the server.
+            Some(StoreError::Timeout) if sent.elapsed() < SOON => {}
+            Some(StoreError::Timeout) => self.unanswered(link, sent),
+            Some(StoreError::Unreachable | StoreError::Loading | StoreError::Busy) => {
+                self.failed();
+            }
+            _ => {
+                link.heard();
+                self.answered();
+            }
+        }
+    }
+
+    /// A server that has answered others meanwhile has too much to do, but is there.
+    fn unanswered(&self, link: &Link, sent: Instant) {
+        if self.last_answer() < sent {
+            self.failed();
+        }
+        let since = link.not_heard();
+        if since.elapsed() >= SILENCE && self.last_answer() > since {
+            link.close();
+        }
     }
 
     /// Every open connection.

@@ -2,6 +2,7 @@
 
 use super::link::text;
 use super::node::NodeState;
+use crate::clock::{Clock, SystemClock};
 use redis::{Pipeline, Value};
 use std::time::Duration;
 
@@ -18,8 +19,8 @@ impl Report {
     /// Asks the server. One that does not tell, as a user without the right to ask, is let be.
     pub(super) async fn refresh(&mut self, node: &NodeState) {
         let Some(link) = node.any_link() else { return };
-        let mut commands = Pipeline::with_capacity(2);
-        commands.cmd("INFO").arg("memory").cmd("INFO").arg("stats");
+        let mut commands = Pipeline::with_capacity(3);
+        commands.cmd("INFO").arg("memory").cmd("INFO").arg("stats").cmd("TIME");
         let Ok(answers) = link.ask(&commands, PATIENCE).await else { return };
         let info = Info(answers.iter().filter_map(text_of).collect());
         if let Some(memory) = info.number("used_memory") {
@@ -28,12 +29,19 @@ impl Report {
         if let Some(evicted) = info.number("evicted_keys") {
             node.series.evicted.set(evicted);
         }
+        if info.get("maxmemory_policy").is_some() {
+            node.says_that_it_evicts(info.evicts().is_some());
+        }
+        if let Some(seconds) = answers.last().and_then(seconds_of) {
+            let ours = Duration::from(SystemClock::new().now()).as_secs_f64();
+            node.series.time_offset.set(seconds - ours);
+        }
         if let Some(policy) = info.evicts().filter(|_| !self.warned) {
             self.warned = true;
             tracing::warn!(
                 node = %node.address, policy,
-                "Redis evicts keys when its memory is full, and with them counters: \
-                 maxmemory-policy should be noeviction"
+                "Redis evicts keys when its memory is full, and with them what it \
+                 keeps for us: maxmemory-policy should be noeviction"
             );
         }
     }
@@ -60,6 +68,14 @@ impl Info {
 
 fn text_of(answer: &Value) -> Option<&str> {
     if let Value::VerbatimString { text, .. } = answer { Some(text) } else { text(answer) }
+}
+
+/// The answer to `TIME`.
+fn seconds_of(answer: &Value) -> Option<f64> {
+    let Value::Array(parts) = answer else { return None };
+    let [seconds, micros] = &**parts else { return None };
+    let number = |part| text(part)?.parse::<f64>().ok();
+    Some(number(seconds)? + number(micros)? / 1e6)
 }
 
 #[cfg(test)]

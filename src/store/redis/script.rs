@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 /// A script, ready to be called.
 #[derive(Debug)]
-pub(super) struct Script {
+pub struct Script {
     /// Its text.
     pub(super) source: String,
     /// What Redis calls it: the SHA-1 of its text in hex.
@@ -30,6 +30,24 @@ pub(super) struct Scripts([OnceLock<Script>; N_SCRIPTS]);
 const N_ALGORITHMS: usize = Algorithm::ALL.len();
 const N_SCRIPTS: usize = 1 << (N_ALGORITHMS + 1);
 
+impl Script {
+    /// Its text.
+    #[cfg(test)]
+    pub(crate) fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// The script that consists of these files.
+    pub fn of(files: &[&str]) -> Self {
+        let source = files.concat();
+        let sha = Sha1::digest(&source).iter().fold(String::new(), |mut sha, byte| {
+            let _ = write!(sha, "{byte:02x}");
+            sha
+        });
+        Self { source, sha }
+    }
+}
+
 impl Needs {
     /// Adds an algorithm.
     pub(super) fn add(&mut self, algorithm: Algorithm) {
@@ -40,7 +58,7 @@ impl Needs {
         usize::from(self.algorithms) | usize::from(self.groups) << N_ALGORITHMS
     }
 
-    fn source(self) -> String {
+    fn script(self) -> Script {
         let mut files = vec![include_str!("../../../lua/prelude.lua")];
         files.extend(
             Algorithm::ALL
@@ -54,7 +72,7 @@ impl Needs {
         } else {
             include_str!("../../../lua/single.lua")
         });
-        files.concat()
+        Script::of(&files)
     }
 }
 
@@ -69,14 +87,7 @@ impl Scripts {
             clippy::indexing_slicing,
             reason = "an index has as many bits as there are scripts"
         )]
-        self.0[needs.index()].get_or_init(|| {
-            let source = needs.source();
-            let sha = Sha1::digest(&source).iter().fold(String::new(), |mut sha, byte| {
-                let _ = write!(sha, "{byte:02x}");
-                sha
-            });
-            Script { source, sha }
-        })
+        self.0[needs.index()].get_or_init(|| needs.script())
     }
 }
 

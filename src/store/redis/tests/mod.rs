@@ -16,7 +16,7 @@ mod twins;
     missing_docs,
     reason = "shared with the tests outside, which use more of it"
 )]
-mod support {
+pub(crate) mod support {
     mod patience;
     pub mod process;
     pub mod redis;

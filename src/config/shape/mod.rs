@@ -1,5 +1,7 @@
 //! The keys of the policy language: the one list of what they are and where they belong.
 
+pub(super) mod idempotency;
+
 use super::nearest::nearest;
 
 /// A mapping that has keys of its own.
@@ -15,6 +17,24 @@ pub(super) enum Level {
     RateLimit,
     /// An item of `replaces`.
     Replaces,
+    /// The top of an idempotency policy.
+    Top,
+    /// Under its `idempotency`.
+    Idempotency,
+    /// Under the `defaults` of that.
+    IdempotencyDefaults,
+    /// An item of `routes`.
+    Route,
+    /// Under the `key` of a route.
+    IdempotencyKey,
+    /// Under its `scope`.
+    Scope,
+    /// An item of `principal` or `tenant`.
+    Identity,
+    /// Under its `fingerprint`.
+    Fingerprint,
+    /// Under its `response`.
+    Response,
 }
 
 /// A key.
@@ -39,9 +59,12 @@ pub(super) enum Standing {
     Unknown(Option<&'static str>),
 }
 
-use Level::{Defaults, Descriptor, Domain, RateLimit, Replaces};
+use Level::{
+    Defaults, Descriptor, Domain, Fingerprint, Idempotency, IdempotencyDefaults, IdempotencyKey,
+    Identity, RateLimit, Replaces, Response, Route, Scope, Top,
+};
 
-/// Every key.
+/// Every key of a rate-limit policy.
 pub(super) const KEYS: &[Key] = &[
     key("domain", &[Domain], "the name of the domain"),
     key("defaults", &[Domain], "a mapping of defaults such as `algorithm: token_bucket`"),
@@ -91,6 +114,15 @@ impl Level {
             Descriptor => "in a descriptor, beside its `key`",
             RateLimit => "under `rate_limit`",
             Replaces => "under `replaces`",
+            Top => "at the top of the file",
+            Idempotency => "under `idempotency`",
+            IdempotencyDefaults => "under the `defaults` of `idempotency`",
+            Route => "in a route, beside its `name`",
+            IdempotencyKey => "under a route's `key`",
+            Scope => "under a route's `scope`",
+            Identity => "in an item of `principal` or `tenant`",
+            Fingerprint => "under a route's `fingerprint`",
+            Response => "under a route's `response`",
         }
     }
 
@@ -102,21 +134,46 @@ impl Level {
             Descriptor => "a descriptor such as `- key: user`",
             RateLimit => "a limit with `unit` and `requests_per_unit`",
             Replaces => "an item such as `- name: other_limit`",
+            Top => "a mapping with `idempotency`",
+            Idempotency => "a mapping with `routes`",
+            IdempotencyDefaults => "a mapping such as `lease: 60s`",
+            Route => "a route such as `- name: payments`",
+            IdempotencyKey => "a mapping such as `required: true`",
+            Scope => "a mapping with `principal` or `anonymous`",
+            Identity => "a source such as `- mtls: uri_san`",
+            Fingerprint => "a mapping such as `body: json_canonical`",
+            Response => "a mapping such as `max_body: 256KiB`",
         }
+    }
+
+    /// Whether a key that belongs elsewhere may stand here, without effect.
+    pub(super) fn bears_misplaced_keys(self) -> bool {
+        std::ptr::eq(self.keys(), KEYS)
     }
 
     /// How it takes a key of that name.
     pub(super) fn standing(self, name: &str) -> Standing {
-        match KEYS.iter().find(|key| key.name == name) {
+        let mut named = self.keys().iter().filter(|key| key.name == name).peekable();
+        let elsewhere = named.peek().copied();
+        match named.find(|key| key.levels.contains(&self)).or(elsewhere) {
             Some(key) if key.levels.contains(&self) => Standing::Here(key),
             Some(key) => Standing::Elsewhere(key),
             None => Standing::Unknown(self.nearest(name)),
         }
     }
 
+    /// Every key of its language.
+    const fn keys(self) -> &'static [Key] {
+        match self {
+            Domain | Defaults | Descriptor | RateLimit | Replaces => KEYS,
+            Top | Idempotency | IdempotencyDefaults | Route | IdempotencyKey | Scope | Identity
+            | Fingerprint | Response => idempotency::KEYS,
+        }
+    }
+
     /// The key that was probably meant: one of its own rather than another.
     fn nearest(self, name: &str) -> Option<&'static str> {
-        let own = KEYS.iter().filter(|key| key.levels.contains(&self)).map(|key| key.name);
-        nearest(name, own).or_else(|| nearest(name, KEYS.iter().map(|key| key.name)))
+        let own = self.keys().iter().filter(|key| key.levels.contains(&self)).map(|key| key.name);
+        nearest(name, own).or_else(|| nearest(name, self.keys().iter().map(|key| key.name)))
     }
 }

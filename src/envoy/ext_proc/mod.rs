@@ -1,0 +1,75 @@
+//! The `ext_proc` service: an idempotency filter for Envoy.
+//!
+//! Envoy opens a stream for each request and sends its headers. A request without a key is let go
+//! with one reply. For one with a key the reply asks for its body, then for the answer's headers, and
+//! if the answer is to be kept, for its body. The last of these is replied to only when the outcome
+//! is stored, so that no client has an answer that its retry would not get.
+
+mod convert;
+mod exchange;
+mod replies;
+mod reply;
+
+use crate::idempotency::Protection;
+use envoy_types::pb::envoy::service::ext_proc::v3::ProcessingRequest;
+use envoy_types::pb::envoy::service::ext_proc::v3::external_processor_server::{
+    ExternalProcessor, ExternalProcessorServer,
+};
+use exchange::Exchange;
+use replies::Replies;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tonic::{Request, Response, Status, Streaming};
+
+/// Largest message. Envoy's buffer limit must be below it: a body that is larger than a policy
+/// allows is to be refused, not to end its stream.
+pub const MAX_MESSAGE: usize = 16 << 20;
+
+/// The service.
+#[derive(Debug)]
+pub struct ExtProc {
+    protection: Arc<Protection>,
+    tasks: TaskTracker,
+    cut: CancellationToken,
+    body_within: Duration,
+}
+
+/// How long the body of a request with a key may take. Envoy also sends none at all when it could
+/// not hold what came before we asked for it (envoyproxy/envoy#39365).
+const BODY_WITHIN: Duration = Duration::from_secs(60);
+
+impl ExtProc {
+    /// A service whose streams `tasks` tracks and `cut` ends, each with an error.
+    pub fn new(protection: Arc<Protection>, tasks: TaskTracker, cut: CancellationToken) -> Self {
+        Self { protection, tasks, cut, body_within: BODY_WITHIN }
+    }
+
+    /// The same, where the body of a request with a key may take so long.
+    #[must_use]
+    pub fn with_body_within(self, body_within: Duration) -> Self {
+        Self { body_within, ..self }
+    }
+
+    /// The service as a gRPC server takes it.
+    pub fn grpc(self) -> ExternalProcessorServer<Self> {
+        ExternalProcessorServer::new(self).max_decoding_message_size(MAX_MESSAGE)
+    }
+}
+
+#[tonic::async_trait]
+impl ExternalProcessor for ExtProc {
+    type ProcessStream = Replies;
+
+    async fn process(
+        &self,
+        request: Request<Streaming<ProcessingRequest>>,
+    ) -> Result<Response<Replies>, Status> {
+        let (sender, replies) = replies::channel();
+        let exchange =
+            Exchange::new(Arc::clone(&self.protection), sender, self.cut.clone(), self.body_within);
+        self.tasks.spawn(exchange.run(request.into_inner()));
+        Ok(Response::new(replies))
+    }
+}
