@@ -127,6 +127,7 @@ async fn post(sender: &mut SendRequest<Full<Bytes>>, path: &str, key: Option<Str
         request = request.header("idempotency-key", key);
     }
     let request = request.body(Full::from("{\"amount\":5}")).unwrap();
+    sender.ready().await.unwrap();
     let response = sender.send_request(request).await.unwrap();
     let status = response.status().as_u16();
     response.into_body().collect().await.unwrap();
