@@ -24,7 +24,7 @@ pub use patience::{Patience, TimedBody};
 pub use reflection::{
     direct_reflection_v1, direct_reflection_v1alpha, reflection_v1, reflection_v1alpha,
 };
-pub use service::{Error, RateLimit};
+pub use service::{Error, RateLimit, RateLimitGrpc};
 
 /// Process settings of the rate-limit service.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::{Sleep, sleep};
-use tonic::codegen::Service;
+use tonic::codegen::{Service, StdError};
 use tonic::server::NamedService;
 use tonic::{Status, body};
 
@@ -57,7 +57,8 @@ impl<B> TimedBody<B> {
 
 impl<B> Body for TimedBody<B>
 where
-    B: Body<Error = Status> + Unpin,
+    B: Body + Unpin,
+    B::Error: Into<StdError>,
 {
     type Data = B::Data;
     type Error = Status;
@@ -67,7 +68,7 @@ where
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, Status>>> {
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
-            return Poll::Ready(frame);
+            return Poll::Ready(frame.map(|frame| frame.map_err(|e| Status::from_error(e.into()))));
         }
         ready!(self.poll_overdue(context));
         let text = "the message did not arrive within 10 seconds";
@@ -87,7 +88,6 @@ where
 mod tests {
     use super::*;
     use http_body_util::{BodyExt, Empty};
-    use std::convert::Infallible;
     use tokio::time::Instant;
 
     /// A body whose sender has fallen silent.
@@ -117,8 +117,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_that_is_there_needs_no_timer() {
-        let empty = Empty::<&[u8]>::new().map_err(|never: Infallible| match never {});
-        let mut body = TimedBody { body: empty, deadline: None };
+        let mut body = TimedBody { body: Empty::<&[u8]>::new(), deadline: None };
         assert!(body.frame().await.is_none());
         assert!(body.deadline.is_none());
     }

@@ -29,14 +29,10 @@ pub(super) struct Decided<'a, 'r, 'p> {
 }
 
 impl Limiter {
-    /// Adds a status per descriptor, in their order; counts each on the way.
-    pub(super) fn combine(
-        &self,
-        decided: &Decided<'_, '_, '_>,
-        verdicts: &Verdicts,
-        statuses: &mut Statuses,
-    ) {
+    /// A status per descriptor, in their order; counts each on the way.
+    pub(super) fn combine(&self, decided: &Decided<'_, '_, '_>, verdicts: &Verdicts) -> Statuses {
         let Decided { domain, policies, request, plan, items } = decided;
+        let mut statuses = Statuses::new();
         let descriptors = request.descriptors.iter().zip(&plan.descriptors).zip(*items);
         for ((descriptor, planned), items) in descriptors {
             let reported = Reported::of(planned.limits().zip(verdicts.of(items.clone())));
@@ -50,6 +46,7 @@ impl Limiter {
                 None => Status::without_limit(planned),
             });
         }
+        statuses
     }
 
     fn status(&self, planned: &Planned<'_>, reported: &Reported<'_>) -> Status {

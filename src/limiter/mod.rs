@@ -21,7 +21,7 @@ pub use request::{Descriptor, Override, Request};
 pub use response::{Code, DecidedBy, Response, Status, StatusLimit, passed_metadata};
 
 use crate::rules::{Domain, FailureMode, RuleSet};
-use crate::store::{Store, StoreError};
+use crate::store::{MemoryStore, Store, StoreError};
 use crate::telemetry::Metrics;
 use arc_swap::ArcSwapOption;
 use charges::Charges;
@@ -115,24 +115,52 @@ impl Limiter {
     ) -> Result<Response, Error> {
         request.check()?;
         let policies = self.policies.load_full().ok_or(Error::NoPolicies)?;
-        let mut statuses = Statuses::new();
-        if let Some(domain) = policies.rules.domains.get(request.domain) {
-            self.decide_in(domain, &policies, request, gives_up, &mut statuses).await?;
-        } else {
-            self.metrics.unknown_domain_requests.inc();
-            statuses.extend(request.descriptors.iter().map(|_| Status::NO_LIMIT));
-        }
+        let statuses = match policies.rules.domains.get(request.domain) {
+            None => self.count_unknown_domain(request),
+            Some(domain) => match self.in_memory() {
+                Some(memory) => self.decide_at_once(memory, domain, &policies, request)?,
+                None => Box::pin(self.ask_and_wait(domain, &policies, request, gives_up)).await?,
+            },
+        };
         Ok(Response { code: self.overall(&statuses), statuses, policies })
     }
 
-    async fn decide_in(
+    fn count_unknown_domain(&self, request: &Request<'_>) -> Statuses {
+        self.metrics.unknown_domain_requests.inc();
+        request.descriptors.iter().map(|_| Status::NO_LIMIT).collect()
+    }
+
+    /// The store that answers without being waited for, and so needs none to stand in for it.
+    fn in_memory(&self) -> Option<&MemoryStore> {
+        match (&self.store, &self.stand_in) {
+            (Store::Memory(memory), None) => Some(memory),
+            _ => None,
+        }
+    }
+
+    /// No future: what one keeps is copied several times on its way to where it is polled.
+    fn decide_at_once(
+        &self,
+        memory: &MemoryStore,
+        domain: &Domain,
+        policies: &Policies,
+        request: &Request<'_>,
+    ) -> Result<Statuses, Error> {
+        let mut plan = Plan::default();
+        plan.fill(&policies.rules, domain, request)?;
+        let Charges { batch, items } = Charges::of(domain, request, &plan, self.options, true);
+        let verdicts = Verdicts::of_store(memory.decide(&batch));
+        Ok(self
+            .combine(&Decided { domain, policies, request, plan: &plan, items: &items }, &verdicts))
+    }
+
+    async fn ask_and_wait(
         &self,
         domain: &Domain,
         policies: &Policies,
         request: &Request<'_>,
         gives_up: Option<Instant>,
-        statuses: &mut Statuses,
-    ) -> Result<(), Error> {
+    ) -> Result<Statuses, Error> {
         let mut plan = Plan::default();
         plan.fill(&policies.rules, domain, request)?;
         let spans_tags = self.store.spans_tags();
@@ -143,9 +171,8 @@ impl Limiter {
         } else {
             self.ask(Arc::new(batch), &plan, &items, gives_up).await?
         };
-        let decided = Decided { domain, policies, request, plan: &plan, items: &items };
-        self.combine(&decided, &verdicts, statuses);
-        Ok(())
+        Ok(self
+            .combine(&Decided { domain, policies, request, plan: &plan, items: &items }, &verdicts))
     }
 }
 

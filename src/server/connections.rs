@@ -2,10 +2,14 @@
 
 use super::bind::Listener;
 use super::greeting::Greeting;
-use axum::Router;
+use axum::body::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
+use std::convert::Infallible;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::pin::pin;
@@ -16,6 +20,7 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tonic::codegen::{Service, StdError};
 
 /// How long a connection may take to send its first byte, or an HTTP/1 request its headers.
 const FIRST_BYTES: Duration = Duration::from_secs(30);
@@ -50,6 +55,33 @@ pub(super) struct Connections {
     /// How many bytes a peer must send before it is served.
     n_greeting: usize,
     life: Life,
+}
+
+/// What answers the requests of a connection.
+pub(super) trait Serves:
+    Service<
+        Request<Incoming>,
+        Response = Response<Self::Body>,
+        Error = Infallible,
+        Future: Send + 'static,
+    > + Clone
+    + Send
+    + Sync
+    + 'static
+{
+    /// Of its answers.
+    type Body: Body<Data = Bytes, Error: Into<StdError>> + Send + 'static;
+}
+
+impl<S, B> Serves for S
+where
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>,
+    S: Clone + Send + Sync + 'static,
+    S::Future: Send + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<StdError>,
+{
+    type Body = B;
 }
 
 /// When a connection is asked to go, and how long after that it is cut off.
@@ -94,31 +126,31 @@ impl Connections {
     }
 
     /// Serves a listener until the stop.
-    pub(super) fn serve(self, listener: Listener, router: Router) {
+    pub(super) fn serve(self, listener: Listener, service: impl Serves) {
         let tasks = self.life.tasks.clone();
         tasks.spawn(async move {
             let stop = self.life.stop.clone();
-            stop.run_until_cancelled(self.accept_all(&listener, &router)).await;
+            stop.run_until_cancelled(self.accept_all(&listener, &service)).await;
         });
     }
 
-    async fn accept_all(&self, listener: &Listener, router: &Router) {
+    async fn accept_all(&self, listener: &Listener, service: &impl Serves) {
         loop {
-            if let Err(error) = self.accept(listener, router).await {
+            if let Err(error) = self.accept(listener, service).await {
                 rest_after(&error).await;
             }
         }
     }
 
-    async fn accept(&self, listener: &Listener, router: &Router) -> io::Result<()> {
-        let (connections, router) = (self.clone(), router.clone());
+    async fn accept(&self, listener: &Listener, service: &impl Serves) -> io::Result<()> {
+        let (connections, service) = (self.clone(), service.clone());
         match listener {
             Listener::Tcp(listener) => {
                 let (stream, _) = listener.accept().await?;
                 stream.set_nodelay(true)?;
                 self.life.tasks.spawn(async move {
                     if connections.has_first_byte(stream.readable()).await {
-                        connections.run(stream, router).await;
+                        connections.run(stream, service).await;
                     }
                 });
             }
@@ -126,7 +158,7 @@ impl Connections {
                 let (stream, _) = listener.accept().await?;
                 self.life.tasks.spawn(async move {
                     if connections.has_first_byte(stream.readable()).await {
-                        connections.run(stream, router).await;
+                        connections.run(stream, service).await;
                     }
                 });
             }
@@ -143,9 +175,9 @@ impl Connections {
     async fn run(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        router: Router,
+        service: impl Serves,
     ) {
-        let service = TowerToHyperService::new(router);
+        let service = TowerToHyperService::new(service);
         let (stream, greeted) = Greeting::of(stream, self.n_greeting);
         let mut connection = pin!(self.builder.serve_connection(TokioIo::new(stream), service));
         let ended = tokio::select! {
@@ -221,6 +253,7 @@ fn with_jitter(age: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::Router;
     use tokio::io::{AsyncWriteExt, duplex};
     use tokio::time::Instant;
 

@@ -32,6 +32,7 @@ use crate::{algorithm, config};
 use admin::Admin;
 use bind::Listeners;
 use connections::{Connections, Life, MaxAge};
+use grpc::Services;
 use health::Health;
 use http::{Http, Scrapes};
 use reload::Reload;
@@ -72,7 +73,7 @@ pub async fn serve(settings: Settings, log: LevelSwitch) -> Result<(), Error> {
     let (health, health_service) = Health::new(without_domains, in_memory).await;
     let store_life = StoreLife::default();
     let parts = Parts::new(&settings, health, log, &store_life)?;
-    let grpc = grpc::router(Arc::clone(&parts.rate_limit), health_service)?;
+    let grpc = Services::new(Arc::clone(&parts.rate_limit), health_service)?;
 
     let life = Life::default();
     let options = config_options(&settings.policies);
@@ -136,7 +137,7 @@ impl Parts {
         }
     }
 
-    fn serve(&self, listeners: Listeners, grpc: axum::Router, settings: &Settings, life: &Life) {
+    fn serve(&self, listeners: Listeners, grpc: Services, settings: &Settings, life: &Life) {
         let Settings { listen, answers, .. } = settings;
         let scrapes = Scrapes::new(Arc::clone(&self.metrics), Arc::clone(&self.limiter));
         let http = Http {

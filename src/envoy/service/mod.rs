@@ -17,6 +17,9 @@ pub struct RateLimit {
     options: Options,
 }
 
+/// The service as a gRPC server takes it.
+pub type RateLimitGrpc = Patience<RateLimitServiceServer<RateLimit>>;
+
 /// Why a request gets no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -35,7 +38,7 @@ impl RateLimit {
     }
 
     /// The service as a gRPC server takes it.
-    pub fn grpc(self: Arc<Self>) -> Patience<RateLimitServiceServer<Self>> {
+    pub fn grpc(self: Arc<Self>) -> RateLimitGrpc {
         Patience(RateLimitServiceServer::from_arc(self))
     }
 

@@ -108,3 +108,10 @@ fn a_response_keeps_the_policies_that_decided_it() {
     assert_eq!(response.rule(status).map(|rule| &*rule.path), Some("d.k"));
     assert_eq!(house.ask([of("k=a")]).statuses[0].rule, None);
 }
+
+#[test]
+fn the_future_of_a_request_is_small_because_it_is_copied_on_its_way() {
+    let house = House::new([]);
+    let request = Request { domain: "d", descriptors: std::iter::once(of("k=x")).collect() };
+    assert!(size_of_val(&house.limiter.decide(&request, None)) <= 1024);
+}
