@@ -76,6 +76,7 @@ start_redis() {
 start_cluster() {
     local name addresses=()
     for name; do
+        rm -rf "${work:?}/$name" # what an earlier cluster left
         start_redis "$name" --cluster-enabled yes --cluster-node-timeout 2000 \
             ${cluster_arguments[@]+"${cluster_arguments[@]}"}
         addresses+=("127.0.0.1:${port[$name]}")
