@@ -76,15 +76,19 @@ start_redis() {
 start_cluster() {
     local name addresses=()
     for name; do
+        rm -rf "${work:?}/$name" # what an earlier cluster left
         start_redis "$name" --cluster-enabled yes --cluster-node-timeout 2000 \
-            ${cluster_arguments[@]+"${cluster_arguments[@]}"}
+            --repl-diskless-sync-delay 0 ${cluster_arguments[@]+"${cluster_arguments[@]}"}
         addresses+=("127.0.0.1:${port[$name]}")
     done
     redis-cli --cluster create "${addresses[@]}" --cluster-replicas 1 --cluster-yes >/dev/null
     for name; do
         until [[ $(ask_redis "$name" CLUSTER INFO) == *cluster_state:ok* ]]; do sleep 0.05; done
     done
-    until [[ $(ask_redis "$1" CLUSTER NODES | grep -c 'slave.*connected$') == 3 ]]; do sleep 0.05; done
+    # A replica that has never followed its master does not take its place.
+    for name in "${@:$(($# / 2 + 1))}"; do
+        until [[ $(ask_redis "$name" INFO replication) == *master_link_status:up* ]]; do sleep 0.05; done
+    done
 }
 
 # ask_redis NAME WORD…
