@@ -4,9 +4,7 @@
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use std::fmt::Write;
-use tidegate::algorithm::{Algorithm, Anchor};
 use tidegate::config::{Options, load};
-use tidegate::rules::{Defaults, FailureMode};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -22,18 +20,7 @@ fn rules(criterion: &mut Criterion) {
             writeln!(policies, "  - key: user\n    value: u{i}\n    {limit}").unwrap();
         }
         std::fs::write(folder.path().join("policies.yaml"), policies).unwrap();
-        let options = Options {
-            paths: vec![folder.path().to_owned()],
-            defaults: Defaults {
-                algorithm: Algorithm::FixedWindow(Anchor::Epoch),
-                failure_mode: FailureMode::Local,
-                burst: None,
-                count_denied: None,
-                version: None,
-            },
-            merge_domains: false,
-            ignore_dot_files: false,
-        };
+        let options = Options { paths: vec![folder.path().to_owned()], ..Options::default() };
         group.throughput(Throughput::Elements(n));
         group.bench_function(BenchmarkId::from_parameter(n), |bencher| {
             bencher.iter(|| load(&options).unwrap().rules.rules.len());

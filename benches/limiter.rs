@@ -53,12 +53,7 @@ fn at_once<T>(future: impl Future<Output = T>) -> T {
 fn limiter() -> Limiter {
     let config = MemoryConfig { max_buckets: 1_000_000 };
     let store = MemoryStore::new(config, Arc::new(SystemClock::new()));
-    let options = Options {
-        shadow_mode: false,
-        quota_mode: false,
-        near_limit_ratio: 0.8,
-        stop_when_over_limit: false,
-    };
+    let options = Options::default();
     let limiter = Limiter::new(Store::Memory(store), Metrics::new(1000), options);
     limiter.install(rules());
     limiter

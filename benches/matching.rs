@@ -5,10 +5,7 @@
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use std::hint::black_box;
-use tidegate::algorithm::{Algorithm, Anchor};
-use tidegate::rules::{
-    Consume, Defaults, Domain, Entry, FailureMode, Level, Node, RuleId, write_key,
-};
+use tidegate::rules::{Consume, Defaults, Domain, Entry, Level, Node, RuleId, write_key};
 
 const FEW: u32 = 10;
 const MANY: u32 = 100_000;
@@ -48,13 +45,7 @@ fn entry(shape: Shape, n_rules: u32) -> (String, String) {
 }
 
 fn domain(nodes: impl Iterator<Item = Node>) -> Domain {
-    let defaults = Defaults {
-        algorithm: Algorithm::FixedWindow(Anchor::Epoch),
-        failure_mode: FailureMode::default(),
-        burst: None,
-        count_denied: None,
-        version: None,
-    };
+    let defaults = Defaults::default();
     Domain {
         name: "shop".into(),
         root: Level::new(nodes.collect()),

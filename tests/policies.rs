@@ -5,23 +5,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
-use tidegate::algorithm::{Algorithm, Anchor};
+use tidegate::algorithm::Algorithm;
 use tidegate::config::{self, Loaded, Options, Report, Severity};
-use tidegate::rules::{Allows, Defaults, FailureMode, Rule, RuleLimit};
+use tidegate::rules::{Allows, FailureMode, Rule, RuleLimit};
 
 fn options(paths: &[&Path]) -> Options {
-    Options {
-        paths: paths.iter().map(|path| path.to_path_buf()).collect(),
-        defaults: Defaults {
-            algorithm: Algorithm::FixedWindow(Anchor::Epoch),
-            failure_mode: FailureMode::Local,
-            burst: None,
-            count_denied: None,
-            version: None,
-        },
-        merge_domains: false,
-        ignore_dot_files: false,
-    }
+    Options { paths: paths.iter().map(|path| path.to_path_buf()).collect(), ..Options::default() }
 }
 
 fn load(path: impl AsRef<Path>) -> Result<Loaded, Report> {

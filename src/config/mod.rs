@@ -31,7 +31,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Where policies are and how to read them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Files and folders; folders are read recursively in sorted order.
     pub paths: Vec<PathBuf>,

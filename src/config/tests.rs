@@ -2,24 +2,7 @@ use super::manifest::{self, Manifests};
 use super::shape::{self, KEYS, Key};
 use super::yaml::{self, Shift};
 use super::*;
-use crate::algorithm::{Algorithm, Anchor};
-use crate::rules::FailureMode;
 use std::collections::BTreeSet;
-
-fn options() -> Options {
-    Options {
-        paths: Vec::new(),
-        defaults: Defaults {
-            algorithm: Algorithm::FixedWindow(Anchor::Epoch),
-            failure_mode: FailureMode::Local,
-            burst: None,
-            count_denied: None,
-            version: None,
-        },
-        merge_domains: false,
-        ignore_dot_files: false,
-    }
-}
 
 fn text(text: &str) -> Raw {
     Raw { place: Place::default(), value: RawValue::Text(text.into()) }
@@ -78,14 +61,16 @@ fn the_reference_files_use_every_key_of_their_language() {
 
 #[test]
 fn trees_without_places_compile_as_files_do() {
-    let loaded = compile(&[document("shop", "minute")], "1".to_owned(), &options()).unwrap();
+    let loaded =
+        compile(&[document("shop", "minute")], "1".to_owned(), &Options::default()).unwrap();
     assert_eq!(&*loaded.rules.rules[0].path, "shop.user");
     assert_eq!(&*loaded.rules.rules[0].source.file, "team-a/policy");
 }
 
 #[test]
 fn faults_without_places_name_the_resource() {
-    let report = compile(&[document("shop", "minutes")], "1".to_owned(), &options()).unwrap_err();
+    let report =
+        compile(&[document("shop", "minutes")], "1".to_owned(), &Options::default()).unwrap_err();
     let first = report.to_string().lines().next().unwrap().to_owned();
     assert!(
         first.starts_with("team-a/policy: error: invalid rate limit unit 'minutes'"),

@@ -2,11 +2,10 @@
 
 use super::proto::{Entry, RateLimitDescriptor, RateLimitRequest};
 use super::respond::Decided;
-use crate::algorithm::{Algorithm, Anchor};
 use crate::limiter::{Code, DecidedBy, Status, StatusLimit};
 use crate::rules::{
-    Allows, Consume, Defaults, DeniedBody, Domain, FailureMode, Labels, Level, Rule, RuleId,
-    RuleSet, Source, Unit,
+    Allows, Consume, Defaults, DeniedBody, Domain, Labels, Level, Rule, RuleId, RuleSet, Source,
+    Unit,
 };
 
 pub(super) fn request(descriptors: &[&[(&str, &str)]]) -> RateLimitRequest {
@@ -101,13 +100,7 @@ pub(super) fn rules(denied: Option<DeniedBody>, rules: Vec<Rule>) -> RuleSet {
         root: Level::default(),
         hash_tag: Box::default(),
         consume: Consume::Each,
-        defaults: Defaults {
-            algorithm: Algorithm::FixedWindow(Anchor::Epoch),
-            failure_mode: FailureMode::Local,
-            burst: None,
-            count_denied: None,
-            version: None,
-        },
+        defaults: Defaults::default(),
         denied,
     };
     RuleSet { domains: [("shop".into(), domain)].into_iter().collect(), rules }

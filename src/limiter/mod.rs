@@ -65,6 +65,17 @@ pub struct Options {
     pub stop_when_over_limit: bool,
 }
 
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            shadow_mode: false,
+            quota_mode: false,
+            near_limit_ratio: 0.8,
+            stop_when_over_limit: false,
+        }
+    }
+}
+
 /// Why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {

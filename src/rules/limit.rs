@@ -1,6 +1,6 @@
 //! One limit of a rule: what its bucket is measured against and what else the answer needs.
 
-use crate::algorithm::{Algorithm, Limit};
+use crate::algorithm::{Algorithm, Anchor, Limit};
 use crate::clock::Micros;
 use std::sync::Arc;
 
@@ -50,6 +50,18 @@ pub struct Defaults {
     pub count_denied: Option<bool>,
     /// Part of the bucket key.
     pub version: Option<Box<str>>,
+}
+
+impl Default for Defaults {
+    fn default() -> Self {
+        Self {
+            algorithm: Algorithm::FixedWindow(Anchor::Epoch),
+            failure_mode: FailureMode::default(),
+            burst: None,
+            count_denied: None,
+            version: None,
+        }
+    }
 }
 
 /// One limit of a rule.

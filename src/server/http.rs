@@ -140,12 +140,7 @@ mod tests {
         let config = MemoryConfig { max_buckets: 10 };
         let store = Store::Memory(MemoryStore::new(config, Arc::new(ManualClock::default())));
         let metrics = Metrics::new(10);
-        let options = limiter::Options {
-            shadow_mode: false,
-            quota_mode: false,
-            near_limit_ratio: 0.8,
-            stop_when_over_limit: false,
-        };
+        let options = limiter::Options::default();
         let limiter = Limiter::new(store, Arc::clone(&metrics), options);
         Scrapes::new(metrics, Arc::new(limiter), None)
     }

@@ -264,12 +264,7 @@ mod tests {
         let config = MemoryConfig { max_buckets: 10 };
         let store = Store::Memory(MemoryStore::new(config, Arc::clone(&clock)));
         let metrics = Metrics::new(10);
-        let options = limiter::Options {
-            shadow_mode: false,
-            quota_mode: false,
-            near_limit_ratio: 0.8,
-            stop_when_over_limit: false,
-        };
+        let options = limiter::Options::default();
         let policies =
             settings::Policies { paths: vec![folder.into()], ..settings::Policies::default() };
         Reload {

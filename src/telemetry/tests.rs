@@ -228,10 +228,7 @@ fn labels_of(text: &str, name: &str) -> String {
 fn a_rule() -> RuleSet {
     let defaults = crate::rules::Defaults {
         algorithm: crate::algorithm::Algorithm::TokenBucket,
-        failure_mode: FailureMode::Local,
-        burst: None,
-        count_denied: None,
-        version: None,
+        ..crate::rules::Defaults::default()
     };
     let limit = defaults.limit(60, crate::rules::Unit::Minute, 5).unwrap();
     let rule = crate::rules::Rule {

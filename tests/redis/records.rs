@@ -3,7 +3,7 @@
 use crate::house::{House, at, cluster, limit, patient, single};
 use crate::support::eventually;
 use crate::support::proxy::Proxy;
-use crate::support::redis::{Redis, RedisCluster, redis_cli};
+use crate::support::redis::{Redis, RedisCluster};
 use futures_util::future::join_all;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -290,12 +290,7 @@ async fn in_a_cluster_operations_outlast_slots_that_move() {
         }
     };
     let moving = async {
-        let (from, to) = (redis.id(0).await, redis.id(1).await);
-        let first = redis.nodes[0].address();
-        let mut arguments = vec!["--cluster", "reshard", &first, "--cluster-from", &from];
-        arguments.extend(["--cluster-to", &to, "--cluster-slots", "1000", "--cluster-yes"]);
-        let arguments: Vec<String> = arguments.into_iter().map(Into::into).collect();
-        tokio::task::spawn_blocking(move || redis_cli(&arguments)).await.unwrap();
+        redis.reshard(0, 1, 1000).await;
         done.store(true, Ordering::SeqCst);
     };
     tokio::join!(running, moving);

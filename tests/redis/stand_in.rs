@@ -13,12 +13,12 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
-use tidegate::algorithm::{Algorithm, Anchor, Charge};
+use tidegate::algorithm::Charge;
 use tidegate::clock::SystemClock;
 use tidegate::limiter::{
     Code, DecidedBy, Descriptor, Limiter, Options, Request, StandIn, StandInOptions, Status,
 };
-use tidegate::rules::{Defaults, Entry, FailureMode, RuleSet};
+use tidegate::rules::{Entry, FailureMode, RuleSet};
 use tidegate::store::{OpTimeout, RedisServers, RedisStore, Store};
 use tidegate::telemetry::Metrics;
 use tokio_util::sync::CancellationToken;
@@ -90,15 +90,7 @@ fn rules() -> RuleSet {
     std::fs::write(folder.path().join("d.yaml"), policy).unwrap();
     let options = tidegate::config::Options {
         paths: vec![folder.path().to_path_buf()],
-        defaults: Defaults {
-            algorithm: Algorithm::FixedWindow(Anchor::Epoch),
-            failure_mode: FailureMode::Local,
-            burst: None,
-            count_denied: None,
-            version: None,
-        },
-        merge_domains: false,
-        ignore_dot_files: false,
+        ..tidegate::config::Options::default()
     };
     tidegate::config::load(&options).unwrap().rules
 }
@@ -112,12 +104,7 @@ impl Server {
         let op_timeout = OpTimeout::Fixed(Duration::from_millis(40));
         let config = config(RedisServers { op_timeout, ..servers });
         let store = RedisStore::start(config, metrics.store_series(), &tasks, &stop).unwrap();
-        let options = Options {
-            shadow_mode: false,
-            quota_mode: false,
-            near_limit_ratio: 0.8,
-            stop_when_over_limit: false,
-        };
+        let options = Options::default();
         let stand_in = StandIn::new(StandInOptions::default(), Arc::new(SystemClock::new()));
         let limiter = Limiter::new(Store::Redis(store), metrics, options).with_stand_in(stand_in);
         limiter.install(rules());

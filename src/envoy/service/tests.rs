@@ -10,12 +10,7 @@ fn service(rules: Option<RuleSet>) -> RateLimit {
     let config = MemoryConfig { max_buckets: 1_000 };
     let store = Store::Memory(MemoryStore::new(config, Arc::new(ManualClock::default())));
     let metrics = Metrics::new(10);
-    let options = limiter::Options {
-        shadow_mode: false,
-        quota_mode: false,
-        near_limit_ratio: 0.8,
-        stop_when_over_limit: false,
-    };
+    let options = limiter::Options::default();
     let limiter = Arc::new(Limiter::new(store, Arc::clone(&metrics), options));
     if let Some(rules) = rules {
         limiter.install(rules);

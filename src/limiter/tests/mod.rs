@@ -198,13 +198,7 @@ fn unlimited(path: &'static str, name: &str, replaces: &[&str]) -> RuleDraft {
 }
 
 fn defaults() -> Defaults {
-    Defaults {
-        algorithm: Algorithm::FixedWindow(Anchor::Epoch),
-        failure_mode: FailureMode::Local,
-        burst: None,
-        count_denied: None,
-        version: None,
-    }
+    Defaults::default()
 }
 
 fn per(requests: u32, unit: Unit) -> LimitDraft {

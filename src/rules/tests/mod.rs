@@ -97,13 +97,7 @@ fn rule(path: &str, allows: Allows, detailed_metric: bool, line: u32) -> Rule {
 }
 
 pub(super) fn defaults() -> Defaults {
-    Defaults {
-        algorithm: Algorithm::FixedWindow(Anchor::Epoch),
-        failure_mode: FailureMode::default(),
-        burst: None,
-        count_denied: None,
-        version: None,
-    }
+    Defaults::default()
 }
 
 pub(super) fn rule_set(name: &str, roots: impl IntoIterator<Item = Sketch>) -> RuleSet {

@@ -1,8 +1,7 @@
 //! Slots of keys with hostile values, against what Redis itself computes.
 
 use super::support::redis::Redis;
-use crate::algorithm::{Algorithm, Anchor};
-use crate::rules::{Consume, Defaults, Domain, Entry, FailureMode, Level, write_key};
+use crate::rules::{Consume, Defaults, Domain, Entry, Level, write_key};
 use crate::store::redis::slots::slot;
 use proptest::prelude::*;
 use redis::Cmd;
@@ -14,13 +13,7 @@ fn domain(hash_tag: &[&str]) -> Domain {
         root: Level::default(),
         hash_tag: hash_tag.iter().map(|&key| key.into()).collect(),
         consume: Consume::Each,
-        defaults: Defaults {
-            algorithm: Algorithm::FixedWindow(Anchor::Epoch),
-            failure_mode: FailureMode::Local,
-            burst: None,
-            count_denied: None,
-            version: None,
-        },
+        defaults: Defaults::default(),
         denied: None,
     }
 }
