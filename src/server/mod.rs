@@ -24,17 +24,17 @@ pub use entries::{Entries, NoEntries};
 pub use tls::TlsError;
 
 use crate::clock::{Clock, SystemClock};
-use crate::envoy::{self, DirectApi, InvalidHeaderName, LimitHeaders, RateLimit, xds};
+use crate::envoy::{self, DirectApi, InvalidHeaderName, LimitHeaders, RateLimit};
 use crate::idempotency::Records;
 use crate::limiter::{self, DenialLog, Limiter, Share, StandIn, StandInOptions};
 use crate::rules::{Defaults, FailureMode};
 use crate::settings::{
     Answers, Backend, DefaultAlgorithm, DefaultFailureMode, IdempotencySettings, Listen,
-    OutageSettings, Policies, ReadyOnce, Settings, StoreSettings,
+    OutageSettings, Policies, ReadyOnce, Settings, StoreSettings, TlsFault,
 };
 use crate::store::{DenyConfig, Misconfigured};
 use crate::telemetry::logging::LevelSwitch;
-use crate::telemetry::{self, Metrics, Push, Tracer};
+use crate::telemetry::{Metrics, Push, Tracer};
 use crate::{algorithm, config};
 use admin::Admin;
 use bind::{Listener, Listeners};
@@ -66,12 +66,9 @@ pub enum Error {
     /// A setting of the store cannot be right.
     #[error("the settings are faulty\n  {0}")]
     Store(#[from] Misconfigured),
-    /// A setting of the xDS client cannot be right.
+    /// TLS to the xDS server or to the collector of traces cannot be right.
     #[error("the settings are faulty\n  {0}")]
-    Xds(#[from] xds::Misconfigured),
-    /// A setting of traces cannot be right.
-    #[error("the settings are faulty\n  {0}")]
-    Traces(#[from] telemetry::Misconfigured),
+    ClientTls(#[from] TlsFault),
     /// The system does not deliver signals.
     #[error("signals cannot be received: {0}")]
     Signals(io::Error),

@@ -13,7 +13,7 @@ pub use idempotency_series::{IdempotencySeries, IdempotencyWords, RecordOp, Requ
 pub use push::Push;
 pub use rule_series::{Counter, RuleSeries};
 pub use store_series::{ServerSeries, StoreOp, StoreSeries};
-pub use traces::{Caller, Exporter, Misconfigured, Outcome, Tracer};
+pub use traces::{Caller, Exporter, Outcome, Tracer};
 
 use crate::clock::Micros;
 use crate::rules::{FailureMode, Labels, RuleSet};

@@ -1,9 +1,9 @@
 //! Connects to the xDS server: TCP, perhaps TLS, HTTP/2. Certificates are read each time, because
 //! they are renewed.
 
-use super::tls::{self, Misconfigured};
+use super::tls;
 use crate::settings::servers::Address;
-use crate::settings::{XdsSettings, XdsTls};
+use crate::settings::{TlsFault, XdsSettings, XdsTls};
 use http::{Request, Response, Uri};
 use hyper::body::Incoming;
 use hyper::client::conn::http2::{self, SendRequest};
@@ -51,7 +51,7 @@ pub(super) struct Connector {
 pub enum NotConnected {
     /// A setting cannot be right.
     #[error(transparent)]
-    Misconfigured(#[from] Misconfigured),
+    Misconfigured(#[from] TlsFault),
     /// The host is unknown, or nobody listens there.
     #[error("it cannot be reached: {0}")]
     Refused(#[source] io::Error),
@@ -82,7 +82,7 @@ pub(super) trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
 
 impl Connector {
-    pub(super) fn new(settings: &XdsSettings) -> Result<Self, Misconfigured> {
+    pub(super) fn new(settings: &XdsSettings) -> Result<Self, TlsFault> {
         let connector = Self { server: settings.server.clone(), tls: settings.tls.clone() };
         connector.tls.as_ref().map(|tls| connector.tls(tls)).transpose()?;
         Ok(connector)
@@ -107,7 +107,7 @@ impl Connector {
         Ok(Connection { calls: Calls(sender), driver, origin: self.origin() })
     }
 
-    fn tls(&self, tls: &XdsTls) -> Result<(TlsConnector, ServerName<'static>), Misconfigured> {
+    fn tls(&self, tls: &XdsTls) -> Result<(TlsConnector, ServerName<'static>), TlsFault> {
         let config = Arc::new(tls::config(tls)?);
         Ok((TlsConnector::from(config), tls::server_name(tls, self.server.host())?))
     }

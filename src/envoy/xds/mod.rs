@@ -12,10 +12,9 @@ mod subscription;
 mod tls;
 
 pub use stream::End;
-pub use tls::Misconfigured;
 
 use crate::config::{Document, Report};
-use crate::settings::XdsSettings;
+use crate::settings::{TlsFault, XdsSettings};
 use crate::telemetry::Metrics;
 use backoff::Backoff;
 use connect::Connector;
@@ -52,7 +51,7 @@ pub struct XdsClient {
 
 impl XdsClient {
     /// A client that is not connected yet. Fails if its certificates cannot be used.
-    pub fn new(settings: XdsSettings, metrics: Arc<Metrics>) -> Result<Self, Misconfigured> {
+    pub fn new(settings: XdsSettings, metrics: Arc<Metrics>) -> Result<Self, TlsFault> {
         let connector = Connector::new(&settings)?;
         Ok(Self { settings, connector, metrics })
     }

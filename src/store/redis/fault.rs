@@ -1,6 +1,7 @@
 //! Why there is no connection: a setting that cannot be right, or an outage that will pass.
 
 use super::config::Address;
+use crate::settings::TlsFault;
 use crate::store::StoreError;
 use std::fmt::Display;
 use std::sync::Arc;
@@ -26,6 +27,12 @@ impl Misconfigured {
     /// What is wrong with a setting.
     pub(super) fn new(setting: &str, what: impl Display) -> Self {
         Self(format!("{setting}: {what}").into())
+    }
+}
+
+impl From<TlsFault> for Misconfigured {
+    fn from(fault: TlsFault) -> Self {
+        Self::new(fault.setting, fault.what)
     }
 }
 

@@ -2,23 +2,23 @@
 
 use super::config::TlsFiles;
 use super::fault::Misconfigured;
+use crate::settings::{authorities, certificates, private_key};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
-};
-use std::path::Path;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 use std::sync::Arc;
 
 /// TLS as these files say.
 pub(super) fn config(files: &TlsFiles) -> Result<Arc<ClientConfig>, Misconfigured> {
-    let roots = Arc::new(roots(files)?);
+    let roots = Arc::new(authorities("REDIS_TLS_CACERT", files.ca.as_deref())?);
     let builder = ClientConfig::builder().with_root_certificates(Arc::clone(&roots));
     let mut config = match (&files.client_cert, &files.client_key) {
         (Some(cert), Some(key)) => builder
-            .with_client_auth_cert(certificates("REDIS_TLS_CLIENT_CERT", cert)?, read_key(key)?)
+            .with_client_auth_cert(
+                certificates("REDIS_TLS_CLIENT_CERT", cert)?,
+                private_key("REDIS_TLS_CLIENT_KEY", key)?,
+            )
             .map_err(|error| Misconfigured::new("REDIS_TLS_CLIENT_CERT", error))?,
         (None, None) => builder.with_no_client_auth(),
         (Some(_), None) => return Err(lonely("REDIS_TLS_CLIENT_KEY", "the key")),
@@ -31,37 +31,6 @@ pub(super) fn config(files: &TlsFiles) -> Result<Arc<ClientConfig>, Misconfigure
         config.dangerous().set_certificate_verifier(Arc::new(AnyHost(verifier)));
     }
     Ok(Arc::new(config))
-}
-
-fn roots(files: &TlsFiles) -> Result<RootCertStore, Misconfigured> {
-    let mut roots = RootCertStore::empty();
-    // A system without authorities of its own is no fault: ours may be all there is.
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    if let Some(ca) = &files.ca {
-        for certificate in certificates("REDIS_TLS_CACERT", ca)? {
-            roots
-                .add(certificate)
-                .map_err(|error| Misconfigured::new("REDIS_TLS_CACERT", error))?;
-        }
-    }
-    Ok(roots)
-}
-
-fn certificates(setting: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, Misconfigured> {
-    let found = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
-    let certificates: Vec<_> = found.map_err(|error| of_file(setting, path, error))?;
-    if certificates.is_empty() {
-        return Err(of_file(setting, path, "no certificate in PEM"));
-    }
-    Ok(certificates)
-}
-
-fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, Misconfigured> {
-    PrivateKeyDer::from_pem_file(path).map_err(|error| of_file("REDIS_TLS_CLIENT_KEY", path, error))
-}
-
-fn of_file(setting: &str, path: &Path, what: impl std::fmt::Display) -> Misconfigured {
-    Misconfigured::new(setting, format_args!("{}: {what}", path.display()))
 }
 
 fn lonely(setting: &str, what: &str) -> Misconfigured {

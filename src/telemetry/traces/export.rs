@@ -1,8 +1,8 @@
 //! Sends spans in batches. What cannot be sent is dropped and counted.
 
-use super::send::{Collector, Misconfigured, Unsent};
+use super::send::{Collector, Unsent};
 use super::{Span, encode};
-use crate::settings::TraceSettings;
+use crate::settings::{TlsFault, TraceSettings};
 use prometheus::IntCounter;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -34,7 +34,7 @@ impl Exporter {
         settings: TraceSettings,
         spans: mpsc::Receiver<Span>,
         dropped: IntCounter,
-    ) -> Result<Self, Misconfigured> {
+    ) -> Result<Self, TlsFault> {
         let mut service = settings.service.clone();
         if service.iter().all(|(name, _)| *name != "service.instance.id") {
             service.push(("service.instance.id", made_up_id()));

@@ -10,10 +10,9 @@ mod tests;
 
 pub use context::Caller;
 pub use export::Exporter;
-pub use send::Misconfigured;
 
 use crate::clock::{Clock, Micros};
-use crate::settings::TraceSettings;
+use crate::settings::{TlsFault, TraceSettings};
 use context::{SpanId, TraceId, random};
 use prometheus::IntCounter;
 use std::sync::Arc;
@@ -75,7 +74,7 @@ impl Tracer {
         settings: TraceSettings,
         clock: Arc<dyn Clock>,
         dropped: IntCounter,
-    ) -> Result<(Self, Exporter), Misconfigured> {
+    ) -> Result<(Self, Exporter), TlsFault> {
         let (spans, ended) = mpsc::channel(MAX_WAITING);
         let threshold = threshold(settings.sampling_rate);
         let exporter = Exporter::new(settings, ended, dropped.clone())?;

@@ -1,17 +1,15 @@
 //! The way to the collector: OTLP over HTTP/1.1, or over gRPC. One connection for each batch, of
 //! which there are few.
 
-use crate::settings::{TraceProtocol, TraceSettings, name};
+use crate::settings::{TlsFault, TraceProtocol, TraceSettings, authorities};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -23,14 +21,6 @@ use tokio_rustls::TlsConnector;
 pub(super) struct Collector {
     settings: TraceSettings,
     tls: Option<Arc<ClientConfig>>,
-}
-
-/// The collector's authority cannot be right.
-#[derive(Debug, thiserror::Error)]
-#[error("{}: {}: {what}", name("OTEL_EXPORTER_OTLP_CERTIFICATE"), path.display())]
-pub struct Misconfigured {
-    path: Box<Path>,
-    what: String,
 }
 
 /// Why spans were not taken.
@@ -58,7 +48,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
 type Io = TokioIo<Box<dyn Wire>>;
 
 impl Collector {
-    pub(super) fn new(settings: TraceSettings) -> Result<Self, Misconfigured> {
+    pub(super) fn new(settings: TraceSettings) -> Result<Self, TlsFault> {
         let encrypted = settings.endpoint.scheme_str() == Some("https");
         let tls = encrypted.then(|| tls(&settings)).transpose()?.map(Arc::new);
         Ok(Self { settings, tls })
@@ -156,27 +146,11 @@ async fn driven<T>(
     }
 }
 
-fn tls(settings: &TraceSettings) -> Result<ClientConfig, Misconfigured> {
-    let mut roots = RootCertStore::empty();
-    // A system without authorities of its own is no fault: ours may be all there is.
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    if let Some(path) = &settings.ca {
-        add(&mut roots, path)
-            .map_err(|what| Misconfigured { path: path.as_path().into(), what })?;
-    }
+fn tls(settings: &TraceSettings) -> Result<ClientConfig, TlsFault> {
+    let roots = authorities("OTEL_EXPORTER_OTLP_CERTIFICATE", settings.ca.as_deref())?;
     let mut config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
     if settings.protocol == TraceProtocol::Grpc {
         config.alpn_protocols = vec![b"h2".to_vec()];
     }
     Ok(config)
-}
-
-fn add(roots: &mut RootCertStore, path: &Path) -> Result<(), String> {
-    let found = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
-    let certificates: Vec<_> =
-        found.map_err(|error: rustls::pki_types::pem::Error| error.to_string())?;
-    if certificates.is_empty() {
-        return Err("no certificate in PEM".to_owned());
-    }
-    certificates.into_iter().try_for_each(|one| roots.add(one).map_err(|error| error.to_string()))
 }
