@@ -70,8 +70,8 @@ pub fn text(value: &Value) -> &str {
 pub fn fit_kubernetes(manifests: &[Value]) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("manifests.yaml");
-    let documents: String = manifests.iter().map(|manifest| format!("---\n{manifest}\n")).collect();
-    fs::write(&path, documents).unwrap();
+    let documents: Vec<_> = manifests.iter().map(Value::to_string).collect();
+    fs::write(&path, documents.join("\n---\n")).unwrap();
     let is_foreign = |manifest: &&Value| {
         FOREIGN.iter().any(|group| text(&manifest["apiVersion"]).starts_with(group))
     };

@@ -169,7 +169,7 @@ impl Volumes {
         if mounted { self.path(value).display().to_string() } else { value.to_owned() }
     }
 
-    /// Replaces a ConfigMap's files, as Kubernetes does.
+    /// Replaces the files of a `ConfigMap`, as Kubernetes does.
     pub fn change(&self, mount: &str, files: &[(String, String)]) {
         lay_out(&self.path(mount), "second", files);
     }

@@ -7,7 +7,7 @@ use std::fs;
 use std::process::Command;
 use tempfile::TempDir;
 
-/// Words of PromQL that stand where a series could.
+/// Words of `PromQL` that stand where a series could.
 const WORDS: [&str; 8] = ["and", "count", "group", "max", "min", "or", "sum", "unless"];
 /// Those before a list of labels.
 const BEFORE_LABELS: [&str; 4] = ["by", "on", "ignoring", "without"];
@@ -38,7 +38,7 @@ fn texts_of<'a>(value: &'a Value, key: &str, found: &mut Vec<&'a str>) {
             fields.values().for_each(|value| texts_of(value, key, found));
         }
         Value::Array(values) => values.iter().for_each(|value| texts_of(value, key, found)),
-        _ => {}
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
