@@ -3,14 +3,16 @@
 use crate::kubernetes::mean_the_pods;
 use crate::manifests::{fit_kubernetes, one, parse, text, tool};
 use crate::pod::Pod;
-use crate::project;
-use crate::read;
 use crate::support::grpc::descriptor;
 use crate::support::redis::Redis;
+use crate::support::tidegate::PROGRAM;
+use crate::{project, read, succeeds};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
+use tempfile::TempDir;
 
 /// What Helm makes of the chart, or why it refuses.
 fn rendered(values: &Value) -> Result<Vec<Value>, String> {
@@ -126,6 +128,16 @@ fn are_sound(manifests: &[Value]) {
     let pod = Pod::of(manifests);
     pod.is_sound();
     pod.has_sound_policies();
+    pass_the_check(manifests);
+}
+
+/// As an operator checks what Helm has made.
+fn pass_the_check(manifests: &[Value]) {
+    let folder = TempDir::new().unwrap();
+    let made = folder.path().join("made.yaml");
+    let documents: Vec<_> = manifests.iter().map(Value::to_string).collect();
+    fs::write(&made, documents.join("\n---\n")).unwrap();
+    succeeds(Command::new(PROGRAM).args(["check", "--strict"]).arg(made));
 }
 
 #[test]
