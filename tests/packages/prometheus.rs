@@ -50,11 +50,12 @@ fn queries(dashboard: &Value) -> Vec<String> {
     found.iter().map(|query| query.replace("$__rate_interval", "5m")).collect()
 }
 
-/// What a query names: its series and its labels.
+/// What a query names: its series, its labels, and the values that it wants of them.
 #[derive(Debug, Default, PartialEq)]
 struct Named {
     series: BTreeSet<String>,
     labels: BTreeSet<String>,
+    values: BTreeSet<String>,
 }
 
 impl Named {
@@ -91,8 +92,11 @@ impl Named {
     /// The labels of a list, and what follows it.
     fn take_labels<'a>(&mut self, list: &'a str, end: char) -> &'a str {
         let (inside, rest) = list[1..].split_once(end).unwrap();
-        let label = |part: &str| part.trim().split(['=', '!']).next().unwrap().to_owned();
-        self.labels.extend(inside.split(',').map(label).filter(|label| !label.is_empty()));
+        for part in inside.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            self.labels.insert(part.split(['=', '!']).next().unwrap().to_owned());
+            let value = part.split_once("=\"").map(|(_, value)| value.trim_end_matches('"'));
+            self.values.extend(value.map(str::to_owned));
+        }
         rest
     }
 
@@ -102,6 +106,10 @@ impl Named {
         assert!(unknown.is_empty(), "{whose}: there is no series {unknown:?}");
         let unknown: Vec<_> = self.labels.difference(&reference::labels()).cloned().collect();
         assert!(unknown.is_empty(), "{whose}: there is no label {unknown:?}");
+        let page = read("docs/reference.md");
+        for value in &self.values {
+            assert!(page.contains(&format!("`{value}`")), "{whose}: there is no value {value}");
+        }
     }
 }
 
@@ -115,17 +123,23 @@ fn series() -> BTreeSet<String> {
 
 #[test]
 fn series_and_labels_are_found_in_every_form() {
-    let check = |query: &str, series: &[&str], labels: &[&str]| {
+    let check = |query: &str, series: &[&str], labels: &[&str], values: &[&str]| {
         let texts = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
-        let expected = Named { series: texts(series), labels: texts(labels) };
+        let expected =
+            Named { series: texts(series), labels: texts(labels), values: texts(values) };
         assert_eq!(Named::by(query), expected, "{query}");
     };
-    check("a == 1", &["a"], &[]);
-    check("increase(a_total[5m]) > 0.5", &["a_total"], &[]);
-    check("sum by (x, y) (rate(a{b=\"c\",d!~\"e\"}[5m])) / c", &["a", "c"], &["b", "d", "x", "y"]);
-    check("a > 2 * sum by (x) (b) and on (y) c", &["a", "b", "c"], &["x", "y"]);
-    check("a and on () b", &["a", "b"], &[]);
-    check("absent(a) or count(count by (x) (b)) > 1", &["a", "b"], &["x"]);
+    check("a == 1", &["a"], &[], &[]);
+    check("increase(a_total[5m]) > 0.5", &["a_total"], &[], &[]);
+    check(
+        "sum by (x, y) (rate(a{b=\"c\",d=~\"$e\"}[5m])) / c",
+        &["a", "c"],
+        &["b", "d", "x", "y"],
+        &["c"],
+    );
+    check("a > 2 * sum by (x) (b) and on (y) c", &["a", "b", "c"], &["x", "y"], &[]);
+    check("a and on () b", &["a", "b"], &[], &[]);
+    check("absent(a) or count(count by (x) (b)) > 1", &["a", "b"], &["x"], &[]);
 }
 
 #[test]
