@@ -225,7 +225,7 @@ impl RedisCluster {
         self.nodes[0].ask(&["CLUSTER", "KEYSLOT", key]).await
     }
 
-    /// Moves slots from one master to another, as an operator does.
+    /// Moves slots from one master to another, as an operator does, and waits until all nodes know.
     pub async fn reshard(&self, from: usize, to: usize, n_slots: u16) {
         let mut arguments = vec!["--cluster".to_owned(), "reshard".to_owned()];
         arguments.extend([
@@ -237,6 +237,13 @@ impl RedisCluster {
         arguments.extend(["--cluster-slots".into(), n_slots.to_string()]);
         let moving = tokio::task::spawn_blocking(move || redis_cli(&arguments));
         moving.await.unwrap();
+        let check = ["--cluster".to_owned(), "check".to_owned(), self.nodes[from].address()];
+        eventually("all nodes to agree who serves which slot", async || {
+            let check = check.clone();
+            let checking = tokio::task::spawn_blocking(move || run_redis_cli(&check));
+            checking.await.unwrap().ok()
+        })
+        .await;
     }
 
     /// Every node, as `host:port`.
@@ -270,10 +277,15 @@ impl RedisCluster {
 
 /// Runs redis-cli to its end.
 pub fn redis_cli(arguments: &[String]) {
+    run_redis_cli(arguments).unwrap_or_else(|text| panic!("redis-cli {arguments:?}:\n{text}"));
+}
+
+/// The same; what it printed, if it fails.
+fn run_redis_cli(arguments: &[String]) -> Result<(), String> {
     let output = Command::new("redis-cli").args(arguments).stdin(Stdio::null()).output();
     let output = output.unwrap_or_else(|error| panic!("redis-cli: {error}; {ADVICE}"));
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "redis-cli {arguments:?}:\n{text}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.success() { Ok(()) } else { Err(text) }
 }
 
 const ADVICE: &str = "`apt-get install redis-server` brings it";

@@ -13,7 +13,7 @@
 
 include!(concat!(env!("OUT_DIR"), "/direct.rs"));
 
-pub use tidegate::v1::*;
+pub use self::tidegate::v1::*;
 
 /// The encoded `FileDescriptorSet` of all of them and of what they import.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/direct.bin"));
