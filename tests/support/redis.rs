@@ -276,7 +276,7 @@ impl RedisCluster {
 }
 
 /// Runs redis-cli to its end.
-pub fn redis_cli(arguments: &[String]) {
+fn redis_cli(arguments: &[String]) {
     run_redis_cli(arguments).unwrap_or_else(|text| panic!("redis-cli {arguments:?}:\n{text}"));
 }
 
