@@ -1,5 +1,6 @@
 //! Where Envoy's protobuf types stop: the rate-limit service, conversions, headers.
 
+mod caller;
 mod codec;
 mod convert;
 mod denied;
@@ -18,8 +19,9 @@ mod service;
 mod timeout;
 pub mod xds;
 
+pub use caller::Caller;
 pub use convert::Invalid;
-pub use direct::{Caller, DirectApi, proto as direct_proto};
+pub use direct::{DirectApi, proto as direct_proto};
 pub use ext_proc::{ExtProc, MAX_MESSAGE};
 pub use headers::{InvalidHeaderName, LimitHeaders};
 pub use json::{JsonError, answer, decode_request, encode_response};

@@ -5,18 +5,14 @@ use super::example::Example;
 use crate::limiter::Limiter;
 use crate::settings::servers::{RedisConfig, Topology};
 use crate::settings::{
-    Backend, IdempotencySettings, PushSettings, Settings, StoreSettings, TraceSettings,
+    Backend, IdempotencySettings, PushSettings, Settings, StoreSettings, TlsSettings, TraceSettings,
 };
 
 pub(super) fn listeners(listeners: &Listeners, settings: &Settings) {
     let version = env!("CARGO_PKG_VERSION");
     tracing::info!(version, "tidegate starts");
     let Listeners { http, grpc, admin, prometheus, filter } = listeners;
-    let tls = match &settings.grpc_tls {
-        None => "none",
-        Some(tls) if tls.client_ca.is_none() => "for anybody",
-        Some(_) => "for clients with a certificate",
-    };
+    let tls = tls(settings.grpc_tls.as_ref());
     tracing::info!(address = %grpc, tls, "grpc: rate-limit service, health, reflection");
     tracing::info!(address = %http, "http: /healthcheck /readyz /livez /metrics /json");
     tracing::info!(address = %admin, "admin: /rlconfig /bucket /hot-keys /log-level /shadow");
@@ -24,9 +20,17 @@ pub(super) fn listeners(listeners: &Listeners, settings: &Settings) {
         tracing::info!(address = %prometheus, path = settings.listen.prometheus_path, "prometheus: metrics");
     }
     if let (Some(address), Some(idempotency)) = (filter, &settings.idempotency) {
-        let IdempotencySettings { config, api: has_api, .. } = idempotency;
-        let has_filter = config.is_some();
-        tracing::info!(%address, has_filter, has_api, "idempotency: ext_proc filter, direct API");
+        let IdempotencySettings { config, api: has_api, tls: files, .. } = idempotency;
+        let (has_filter, tls) = (config.is_some(), self::tls(files.as_ref()));
+        tracing::info!(%address, tls, has_filter, has_api, "idempotency: ext_proc filter, direct API");
+    }
+}
+
+fn tls(settings: Option<&TlsSettings>) -> &'static str {
+    match settings {
+        None => "none",
+        Some(tls) if tls.client_ca.is_none() => "for anybody",
+        Some(_) => "for clients with a certificate",
     }
 }
 

@@ -1,6 +1,7 @@
 //! Accepts connections and sees each to its end: at its age, at the stop, or when it is cut off.
 
 use super::bind::Listener;
+use super::caller::Introduced;
 use super::greeting::Greeting;
 use super::slow_reader::SlowReader;
 use super::tls::Tls;
@@ -57,6 +58,8 @@ const MAX_PENDING_RESETS: usize = 1024;
 pub(super) struct Connections {
     builder: Arc<Builder<TokioExecutor>>,
     tls: Option<Tls>,
+    /// Whether the service is told who calls over TLS.
+    introduces: bool,
     max_age: Option<MaxAge>,
     /// How many bytes a peer must send before it is served.
     n_greeting: usize,
@@ -113,7 +116,14 @@ impl Connections {
     pub(super) fn http(life: Life) -> Self {
         let mut builder = Builder::new(TokioExecutor::new()).http1_only();
         builder.http1().timer(TokioTimer::new()).header_read_timeout(FIRST_BYTES);
-        Self { builder: Arc::new(builder), tls: None, max_age: None, n_greeting: 0, life }
+        Self {
+            builder: Arc::new(builder),
+            tls: None,
+            introduces: false,
+            max_age: None,
+            n_greeting: 0,
+            life,
+        }
     }
 
     /// HTTP/2, for few connections with many calls each.
@@ -128,13 +138,26 @@ impl Connections {
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_pending_accept_reset_streams(MAX_PENDING_RESETS)
             .auto_date_header(false);
-        Self { builder: Arc::new(builder), tls: None, max_age, n_greeting: PREFACE, life }
+        Self {
+            builder: Arc::new(builder),
+            tls: None,
+            introduces: false,
+            max_age,
+            n_greeting: PREFACE,
+            life,
+        }
     }
 
     /// The same over TLS, if there is any.
     #[must_use]
     pub(super) fn over(self, tls: Option<Tls>) -> Self {
         Self { tls, ..self }
+    }
+
+    /// The same, and each request says whose certificate was shown, if `introduces`.
+    #[must_use]
+    pub(super) fn introducing(self, introduces: bool) -> Self {
+        Self { introduces, ..self }
     }
 
     /// Serves a listener until the stop.
@@ -192,6 +215,10 @@ impl Connections {
     ) {
         let Some(tls) = &self.tls else { return self.run(stream, service).await };
         match self.life.stop.run_until_cancelled(tls.accept(stream)).await {
+            Some(Ok(stream)) if self.introduces => {
+                let service = Introduced::by(&stream, service);
+                self.run(stream, service).await;
+            }
             Some(Ok(stream)) => self.run(stream, service).await,
             Some(Err(error)) => tls.refused(&error),
             None => {}

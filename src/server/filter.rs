@@ -29,10 +29,12 @@ pub(super) struct Filter {
     fault: Option<Report>,
 }
 
-/// What is served on their port.
+/// What is served on their port. If the listener does not know callers, whoever reaches it names its
+/// namespace itself.
 pub(super) fn router(
     filter: Option<ExtProc>,
     api: Option<&DirectApi>,
+    knows_callers: bool,
 ) -> Result<Router, tonic_reflection::server::Error> {
     let mut routes = RoutesBuilder::default();
     if let Some(filter) = filter {
@@ -45,8 +47,8 @@ pub(super) fn router(
             .add_service(envoy::direct_reflection_v1()?)
             .add_service(envoy::direct_reflection_v1alpha()?);
     }
-    // Nobody shows a certificate: whoever reaches the port names its namespace itself.
-    Ok(routes.routes().prepare().into_axum_router().layer(Extension(Caller::Unnamed)))
+    let router = routes.routes().prepare().into_axum_router();
+    Ok(if knows_callers { router } else { router.layer(Extension(Caller::Unnamed)) })
 }
 
 impl Filter {

@@ -3,6 +3,7 @@
 mod admin;
 mod announce;
 mod bind;
+mod caller;
 mod connections;
 mod entries;
 mod example;
@@ -191,13 +192,20 @@ impl Parts {
             let Self { clock, metrics, health, .. } = self;
             let (records, max) = (Arc::clone(records), settings.max_in_flight);
             let filter = Filter::new(config, max, records, clock, metrics, health, life);
-            service = Some(filter.service(life));
+            service = Some(filter.service(life).only_for(settings.envoy.as_deref()));
             filter.start(life).await.map_err(Error::Signals)?;
         }
         let api =
             settings.api.then(|| DirectApi::new(Arc::clone(records), Arc::clone(&self.clock)));
-        let router = filter::router(service, api.as_ref())?;
-        Connections::grpc(max_age(listen), life.clone()).serve(listener, router);
+        let tls = match &settings.tls {
+            Some(files) => Some(Tls::start(files, tls::HTTP2, &self.metrics, life).await?),
+            None => None,
+        };
+        let router = filter::router(service, api.as_ref(), settings.knows_callers())?;
+        Connections::grpc(max_age(listen), life.clone())
+            .over(tls)
+            .introducing(settings.knows_callers())
+            .serve(listener, router);
         Ok(())
     }
 

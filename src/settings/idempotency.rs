@@ -3,6 +3,7 @@
 use super::BOOL;
 use super::faults::Faults;
 use super::listen::{Address, address};
+use super::tls::{Asked, TlsSettings};
 use super::words::{self, Read};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -29,6 +30,21 @@ pub(super) struct RawIdempotency {
     /// Let them listen beyond this machine without asking callers for certificates
     #[arg(long, env = "IDEMPOTENCY_INSECURE", value_name = BOOL, default_value = "false")]
     idempotency_insecure: String,
+    /// Speak TLS there
+    #[arg(long, env = "IDEMPOTENCY_SERVER_USE_TLS", value_name = BOOL, default_value = "false")]
+    idempotency_server_use_tls: String,
+    /// As `GRPC_SERVER_TLS_CERT`
+    #[arg(long, env = "IDEMPOTENCY_SERVER_TLS_CERT", value_name = "PATH", default_value = "")]
+    idempotency_server_tls_cert: String,
+    /// As `GRPC_SERVER_TLS_KEY`
+    #[arg(long, env = "IDEMPOTENCY_SERVER_TLS_KEY", value_name = "PATH", default_value = "")]
+    idempotency_server_tls_key: String,
+    /// Authorities in PEM; if set, callers must show a certificate by one of them, and those of the direct API have the namespace of its first URI or DNS name
+    #[arg(long, env = "IDEMPOTENCY_CLIENT_TLS_CACERT", value_name = "PATH", default_value = "")]
+    idempotency_client_tls_cacert: String,
+    /// URI or DNS name that the certificate of whoever uses the filter must hold: Envoy's; any may use the direct API
+    #[arg(long, env = "IDEMPOTENCY_CLIENT_TLS_SAN", value_name = "NAME", default_value = "")]
+    idempotency_client_tls_san: String,
     /// Most requests with a key under way; more get 503
     #[arg(long, env = "IDEMPOTENCY_MAX_IN_FLIGHT", value_name = "NUMBER", default_value = "65536")]
     idempotency_max_in_flight: String,
@@ -43,6 +59,10 @@ pub struct IdempotencySettings {
     pub api: bool,
     /// Where they listen.
     pub address: Endpoint,
+    /// How they speak TLS, if they do.
+    pub tls: Option<TlsSettings>,
+    /// URI or DNS name that the certificate of whoever uses the filter must hold.
+    pub envoy: Option<String>,
     /// Most requests with a key under way.
     pub max_in_flight: usize,
 }
@@ -57,32 +77,72 @@ pub enum Endpoint {
 }
 
 impl RawIdempotency {
-    /// What is wanted; none within if nothing is.
+    /// What is wanted; none within if nothing is. Adds what is set in vain, or dangerous.
     #[expect(clippy::option_option, reason = "a fault is another thing than nothing wanted")]
-    pub(super) fn read(self, faults: &mut Faults) -> Option<Option<IdempotencySettings>> {
+    pub(super) fn read(
+        self,
+        warnings: &mut Vec<String>,
+        faults: &mut Faults,
+    ) -> Option<Option<IdempotencySettings>> {
         let endpoint = faults.read("IDEMPOTENCY_ADDR", &self.idempotency_addr, endpoint);
         let insecure =
             faults.read("IDEMPOTENCY_INSECURE", &self.idempotency_insecure, words::boolean);
         let max = &self.idempotency_max_in_flight;
         let max = faults.read("IDEMPOTENCY_MAX_IN_FLIGHT", max, words::positive);
         let api = faults.read("IDEMPOTENCY_API", &self.idempotency_api, words::boolean);
+        let (mut tls, in_vain) = self.tls().read(faults);
+        warnings.extend(in_vain);
+        let envoy = tls.as_mut().and_then(|tls| Some(tls.client_san.take()?.1));
         let (address, insecure, max_in_flight, api) = (endpoint?, insecure?, max?, api?);
-        let config = Some(self.idempotency_config).filter(|path| !path.is_empty());
+        let config = Some(self.idempotency_config).filter(|path| !path.is_empty()).map(Into::into);
         if config.is_none() && !api {
             return Some(None);
         }
-        if !insecure && !address.is_local() {
+        let settings = IdempotencySettings { config, api, address, tls, envoy, max_in_flight };
+        if !insecure && !settings.knows_callers() && !settings.address.is_local() {
             let text = format!(
                 "`{}` can be reached from other machines, and whoever reaches it can forge callers \
-                 and read stored answers; expected a loopback address or a unix socket, or \
-                 IDEMPOTENCY_INSECURE=true",
+                 and read stored answers; expected a loopback address, a unix socket, \
+                 IDEMPOTENCY_CLIENT_TLS_CACERT, or IDEMPOTENCY_INSECURE=true",
                 self.idempotency_addr.escape_debug()
             );
             faults.add("IDEMPOTENCY_ADDR", text);
             return None;
         }
-        let config = config.map(Into::into);
-        Some(Some(IdempotencySettings { config, api, address, max_in_flight }))
+        warnings.extend(settings.misunderstanding().map(ToOwned::to_owned));
+        Some(Some(settings))
+    }
+
+    fn tls(&self) -> Asked<'_> {
+        Asked {
+            switch: ("IDEMPOTENCY_SERVER_USE_TLS", &self.idempotency_server_use_tls),
+            cert: ("IDEMPOTENCY_SERVER_TLS_CERT", &self.idempotency_server_tls_cert),
+            key: ("IDEMPOTENCY_SERVER_TLS_KEY", &self.idempotency_server_tls_key),
+            client_ca: vec![("IDEMPOTENCY_CLIENT_TLS_CACERT", &self.idempotency_client_tls_cacert)],
+            client_san: ("IDEMPOTENCY_CLIENT_TLS_SAN", &self.idempotency_client_tls_san),
+        }
+    }
+}
+
+impl IdempotencySettings {
+    /// Whether everybody who calls shows a certificate.
+    pub fn knows_callers(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some())
+    }
+
+    /// What may be believed of the name that is asked for, and is not so.
+    fn misunderstanding(&self) -> Option<&'static str> {
+        match (&self.envoy, &self.config) {
+            (None, Some(_)) if self.api && self.knows_callers() => Some(
+                "IDEMPOTENCY_CLIENT_TLS_SAN is unset: every caller of the direct API can also use the \
+                 filter, forge callers and read stored answers",
+            ),
+            (Some(_), None) => Some(
+                "IDEMPOTENCY_CLIENT_TLS_SAN has no effect: it says who may use the filter, and there \
+                 is none without IDEMPOTENCY_CONFIG",
+            ),
+            _ => None,
+        }
     }
 }
 

@@ -150,7 +150,7 @@ impl RawSettings {
         warnings.extend(in_vain);
         let store = self.store.read(matches, environment, faults);
         let answers = self.answers.read(faults);
-        let idempotency = self.idempotency.read(faults);
+        let idempotency = self.idempotency.read(&mut warnings, faults);
         let max_series = &self.metrics.metric_max_series;
         let metric_max_series = faults.read("METRIC_MAX_SERIES", max_series, words::count);
         let push = self.push.read(environment, faults);

@@ -773,6 +773,50 @@ fn the_idempotency_filter_is_reached_from_elsewhere_only_if_somebody_says_so() {
     assert_eq!((api.api, api.config), (true, None));
 }
 
+/// The filter for others than this machine, over TLS.
+const FILTER_OVER_TLS: [(&str, &str); 5] = [
+    ("IDEMPOTENCY_CONFIG", "a.yaml"),
+    ("IDEMPOTENCY_ADDR", ":8082"),
+    ("IDEMPOTENCY_SERVER_USE_TLS", "true"),
+    ("IDEMPOTENCY_SERVER_TLS_CERT", "c.pem"),
+    ("IDEMPOTENCY_SERVER_TLS_KEY", "k.pem"),
+];
+const FILTERS_CA: (&str, &str) = ("IDEMPOTENCY_CLIENT_TLS_CACERT", "ca.pem");
+const FILTERS_SAN: (&str, &str) = ("IDEMPOTENCY_CLIENT_TLS_SAN", "spiffe://mesh/envoy");
+
+#[test]
+fn the_idempotency_filter_is_reached_from_elsewhere_by_those_with_a_certificate() {
+    assert!(faults(&FILTER_OVER_TLS).contains("expected a loopback address"), "TLS for anybody");
+    let guarded = [&FILTER_OVER_TLS[..], &[FILTERS_CA, FILTERS_SAN]].concat();
+    let settings = read(&[], &guarded).unwrap();
+    let filter = settings.idempotency.unwrap();
+    assert!(filter.knows_callers());
+    assert_eq!(filter.envoy.as_deref(), Some("spiffe://mesh/envoy"));
+    let tls = filter.tls.unwrap();
+    assert_eq!((tls.cert.path.to_str(), tls.client_san), (Some("c.pem"), None));
+    assert_eq!(settings.grpc_tls, None, "each port has its own");
+    assert_eq!(settings.warnings, [""; 0]);
+    let without_files = faults(&guarded[..3]);
+    for variable in ["IDEMPOTENCY_SERVER_TLS_CERT/", "IDEMPOTENCY_SERVER_TLS_KEY/"] {
+        assert!(without_files.contains(variable), "{without_files}");
+    }
+    let nobody_asked = faults(&[&FILTER_OVER_TLS[..], &[FILTERS_SAN]].concat());
+    assert!(nobody_asked.contains("without IDEMPOTENCY_CLIENT_TLS_CACERT/"), "{nobody_asked}");
+}
+
+#[test]
+fn what_may_be_believed_of_certificates_and_is_not_so_is_said() {
+    let warnings = |variables: &[(&str, &str)]| read(&[], variables).unwrap().warnings.join("\n");
+    let api = ("IDEMPOTENCY_API", "true");
+    let text = warnings(&[&FILTER_OVER_TLS[..], &[FILTERS_CA, api]].concat());
+    assert!(text.contains("can also use the filter"), "{text}");
+    let text = warnings(&[&FILTER_OVER_TLS[2..], &[FILTERS_CA, FILTERS_SAN, api]].concat());
+    assert!(text.contains("IDEMPOTENCY_CLIENT_TLS_SAN has no effect"), "{text}");
+    let text = warnings(&[FILTER_OVER_TLS[0], FILTERS_CA]);
+    assert!(text.contains("IDEMPOTENCY_SERVER_USE_TLS=true turns TLS on"), "{text}");
+    assert_eq!(warnings(&[&FILTER_OVER_TLS[2..], &[FILTERS_CA, api]].concat()), "");
+}
+
 #[test]
 fn every_setting_has_a_flag_and_the_variable_of_the_same_name() {
     for arg in RawSettings::augment_args(Command::new("tidegate")).get_arguments() {

@@ -1,7 +1,7 @@
-//! TLS on the gRPC port.
+//! TLS on the gRPC port and on the idempotency filter's.
 
 use super::BOOL;
-use super::faults::Faults;
+use super::faults::{Faults, name};
 use super::words;
 use std::path::PathBuf;
 
@@ -52,11 +52,41 @@ pub struct TlsFile {
     pub path: PathBuf,
 }
 
+/// What is asked of one port: its variables with their texts.
+pub(super) struct Asked<'t> {
+    /// Whether TLS is wanted at all.
+    pub(super) switch: Text<'t>,
+    pub(super) cert: Text<'t>,
+    pub(super) key: Text<'t>,
+    /// The first that is set counts.
+    pub(super) client_ca: Vec<Text<'t>>,
+    pub(super) client_san: Text<'t>,
+}
+
+/// A variable and its text, empty if it is unset.
+pub(super) type Text<'t> = (&'static str, &'t str);
+
 impl RawTls {
     /// How the port speaks TLS, if it is to and there is no fault; and what is set in vain.
     pub(super) fn read(&self, faults: &mut Faults) -> (Option<TlsSettings>, Option<String>) {
-        let text = &self.grpc_server_use_tls;
-        match faults.read("GRPC_SERVER_USE_TLS", text, words::boolean) {
+        let asked = Asked {
+            switch: ("GRPC_SERVER_USE_TLS", &self.grpc_server_use_tls),
+            cert: ("GRPC_SERVER_TLS_CERT", &self.grpc_server_tls_cert),
+            key: ("GRPC_SERVER_TLS_KEY", &self.grpc_server_tls_key),
+            client_ca: vec![
+                ("GRPC_CLIENT_TLS_CACERT", &self.grpc_client_tls_cacert),
+                ("GRPC_SERVER_TLS_CA_CERT", &self.grpc_server_tls_ca_cert),
+            ],
+            client_san: ("GRPC_CLIENT_TLS_SAN", &self.grpc_client_tls_san),
+        };
+        asked.read(faults)
+    }
+}
+
+impl Asked<'_> {
+    /// How the port speaks TLS, if it is to and there is no fault; and what is set in vain.
+    pub(super) fn read(&self, faults: &mut Faults) -> (Option<TlsSettings>, Option<String>) {
+        match faults.read(self.switch.0, self.switch.1, words::boolean) {
             None => (None, None),
             Some(false) => (None, self.in_vain()),
             Some(true) => (self.settings(faults), None),
@@ -64,53 +94,44 @@ impl RawTls {
     }
 
     fn settings(&self, faults: &mut Faults) -> Option<TlsSettings> {
-        let mut needed = |file: Option<TlsFile>, variable| {
+        let mut needed = |text: Text<'_>| {
+            let file = TlsFile::of(text);
             if file.is_none() {
-                faults
-                    .add(variable, "unset, and GRPC_SERVER_USE_TLS/--grpc-server-use-tls needs it");
+                faults.add(text.0, format!("unset, and {} needs it", name(self.switch.0)));
             }
             file
         };
-        let cert = needed(self.cert(), "GRPC_SERVER_TLS_CERT");
-        let key = needed(self.key(), "GRPC_SERVER_TLS_KEY");
+        let (cert, key) = (needed(self.cert), needed(self.key));
         let client_san = self.client_san();
         let client_ca = self.client_ca();
-        if client_san.is_some() && client_ca.is_none() {
-            let text = "set, and without GRPC_CLIENT_TLS_CACERT/--grpc-client-tls-cacert nobody is \
-                        asked for a certificate";
-            faults.add("GRPC_CLIENT_TLS_SAN", text);
+        if let (Some((variable, _)), None, Some(ca)) =
+            (&client_san, &client_ca, self.client_ca.first())
+        {
+            let text = format!("set, and without {} nobody is asked for a certificate", name(ca.0));
+            faults.add(variable, text);
         }
         Some(TlsSettings { cert: cert?, key: key?, client_ca, client_san })
     }
 
     /// Somebody who names a client's authority may believe that others are kept out.
     fn in_vain(&self) -> Option<String> {
-        let file = self.client_ca().or_else(|| self.cert()).or_else(|| self.key())?;
-        let variable = file.variable;
-        Some(format!("{variable} has no effect: GRPC_SERVER_USE_TLS=true turns TLS on"))
-    }
-
-    fn cert(&self) -> Option<TlsFile> {
-        TlsFile::of("GRPC_SERVER_TLS_CERT", &self.grpc_server_tls_cert)
-    }
-
-    fn key(&self) -> Option<TlsFile> {
-        TlsFile::of("GRPC_SERVER_TLS_KEY", &self.grpc_server_tls_key)
+        let file = self.client_ca().or_else(|| TlsFile::of(self.cert));
+        let TlsFile { variable, .. } = file.or_else(|| TlsFile::of(self.key))?;
+        Some(format!("{variable} has no effect: {}=true turns TLS on", self.switch.0))
     }
 
     fn client_ca(&self) -> Option<TlsFile> {
-        TlsFile::of("GRPC_CLIENT_TLS_CACERT", &self.grpc_client_tls_cacert)
-            .or_else(|| TlsFile::of("GRPC_SERVER_TLS_CA_CERT", &self.grpc_server_tls_ca_cert))
+        self.client_ca.iter().find_map(|text| TlsFile::of(*text))
     }
 
     fn client_san(&self) -> Option<(&'static str, String)> {
-        let san = &self.grpc_client_tls_san;
-        (!san.is_empty()).then(|| ("GRPC_CLIENT_TLS_SAN", san.clone()))
+        let (variable, san) = self.client_san;
+        (!san.is_empty()).then(|| (variable, san.to_owned()))
     }
 }
 
 impl TlsFile {
-    fn of(variable: &'static str, path: &str) -> Option<Self> {
+    fn of((variable, path): Text<'_>) -> Option<Self> {
         (!path.is_empty()).then(|| Self { variable, path: path.into() })
     }
 }

@@ -117,10 +117,7 @@ impl Declare {
     }
 
     pub(super) fn tls_refusals(&self) -> IntCounter {
-        self.counter(
-            "tidegate_tls_refused_handshakes_total",
-            "TLS handshakes on the gRPC port that failed.",
-        )
+        self.counter("tidegate_tls_refused_handshakes_total", "TLS handshakes that failed.")
     }
 
     pub(super) fn fallback_decisions(&self) -> IntCounterVec {

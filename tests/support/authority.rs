@@ -1,6 +1,8 @@
 //! An authority of its own for each test, and what it vouches for, as files.
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType, date_time_ymd,
+};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
@@ -42,6 +44,14 @@ impl Authority {
     /// Issues `<name>.pem` and `<name>.key` for a host.
     pub fn issue(&self, name: &str, host: &str) -> Pair {
         self.write(name, host, CertificateParams::new(vec![host.to_owned()]).unwrap())
+    }
+
+    /// The same for URIs.
+    pub fn issue_for_uris(&self, name: &str, uris: &[&str]) -> Pair {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        let uris = uris.iter().map(|uri| SanType::URI((*uri).try_into().unwrap()));
+        params.subject_alt_names = uris.collect();
+        self.write(name, name, params)
     }
 
     /// One that held until the year 2001.

@@ -52,12 +52,19 @@ pub async fn connect_over_tls(
     server: SocketAddr,
     config: Arc<ClientConfig>,
 ) -> Result<Client, tonic::transport::Error> {
+    Ok(Client::over(channel_over_tls(server, config).await?))
+}
+
+/// A channel over TLS.
+pub async fn channel_over_tls(
+    server: SocketAddr,
+    config: Arc<ClientConfig>,
+) -> Result<Channel, tonic::transport::Error> {
     let connect = tower::service_fn(move |_| {
         let config = Arc::clone(&config);
         async move { tls_stream(server, config).await.map(TokioIo::new) }
     });
-    let channel = Endpoint::from_static("http://localhost").connect_with_connector(connect).await?;
-    Ok(Client::over(channel))
+    Endpoint::from_static("http://localhost").connect_with_connector(connect).await
 }
 
 impl Client {

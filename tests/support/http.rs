@@ -7,6 +7,7 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use std::error::Error;
 use std::net::SocketAddr;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 /// An answer as received.
@@ -56,16 +57,33 @@ pub async fn ask(
     headers: &[(&str, &str)],
     body: &str,
 ) -> Answer {
+    ask_over(TcpStream::connect(server).await.unwrap(), method, path, headers, body).await
+}
+
+/// The same over a connection that was made before.
+pub async fn ask_over(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Answer {
     let mut request = Request::builder().method(method).uri(path).header("host", "test");
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
     let request = request.body(Full::from(body.to_owned())).unwrap();
-    send(server, request).await.unwrap()
+    send_over(stream, request).await.unwrap()
 }
 
 async fn send(server: SocketAddr, request: Request<Full<Bytes>>) -> Result<Answer, Box<dyn Error>> {
-    let stream = TcpStream::connect(server).await?;
+    send_over(TcpStream::connect(server).await?, request).await
+}
+
+async fn send_over(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    request: Request<Full<Bytes>>,
+) -> Result<Answer, Box<dyn Error>> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     let connection = tokio::spawn(connection);
     let (head, body) = sender.send_request(request).await?.into_parts();

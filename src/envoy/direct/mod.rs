@@ -15,15 +15,6 @@ use proto::leases_server::LeasesServer;
 use std::sync::Arc;
 use tonic::Status;
 
-/// Who calls, as the listener knows: it puts this into the extensions of each request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Caller {
-    /// Whoever showed a certificate for this name, which is the namespace of all that it asks.
-    Certified(Arc<str>),
-    /// Somebody whom the operator lets reach the listener without one; names a namespace itself.
-    Unnamed,
-}
-
 /// The direct API.
 #[derive(Clone, Debug)]
 pub struct DirectApi {

@@ -1,6 +1,6 @@
 //! What callers send, validated: an error says what was found and what was expected.
 
-use super::Caller;
+use super::super::Caller;
 use super::proto::{self, OnLeaseExpired as Rule, complete_request};
 use crate::clock::Micros;
 use crate::idempotency::{
@@ -84,11 +84,14 @@ impl Named<'_> {
                 name("namespace", self.namespace)?;
                 Ok(self.namespace)
             }
-            Some(Caller::Certified(own)) if [&**own, ""].contains(&self.namespace) => Ok(own),
-            Some(Caller::Certified(_)) => {
-                let text = "namespace: not that of the caller's certificate; expected none";
-                Err(Status::permission_denied(text))
-            }
+            Some(Caller::Certified(names)) => match names.first() {
+                None => Err(Status::unauthenticated("the certificate has no URI and no DNS name")),
+                Some(own) if [&**own, ""].contains(&self.namespace) => Ok(own),
+                Some(_) => {
+                    let text = "namespace: not that of the caller's certificate; expected none";
+                    Err(Status::permission_denied(text))
+                }
+            },
         }
     }
 }

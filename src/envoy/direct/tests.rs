@@ -1,3 +1,4 @@
+use super::super::Caller;
 use super::proto::claim_response::Result as Told;
 use super::proto::*;
 use super::*;
@@ -36,7 +37,7 @@ impl Api {
         Self {
             direct: self.direct.clone(),
             clock: Arc::clone(&self.clock),
-            caller: Some(Caller::Certified(certificate.into())),
+            caller: Some(Caller::Certified([certificate.into(), "other".into()].into())),
         }
     }
 

@@ -10,6 +10,7 @@ mod exchange;
 mod replies;
 mod reply;
 
+use super::Caller;
 use crate::idempotency::Protection;
 use envoy_types::pb::envoy::service::ext_proc::v3::ProcessingRequest;
 use envoy_types::pb::envoy::service::ext_proc::v3::external_processor_server::{
@@ -34,6 +35,8 @@ pub struct ExtProc {
     tasks: TaskTracker,
     cut: CancellationToken,
     body_within: Duration,
+    /// The name that the certificate of whoever calls must hold.
+    envoy: Option<Box<str>>,
 }
 
 /// How long the body of a request with a key may take. Envoy also sends none at all when it could
@@ -43,7 +46,7 @@ const BODY_WITHIN: Duration = Duration::from_secs(60);
 impl ExtProc {
     /// A service whose streams `tasks` tracks and `cut` ends, each with an error.
     pub fn new(protection: Arc<Protection>, tasks: TaskTracker, cut: CancellationToken) -> Self {
-        Self { protection, tasks, cut, body_within: BODY_WITHIN }
+        Self { protection, tasks, cut, body_within: BODY_WITHIN, envoy: None }
     }
 
     /// The same, where the body of a request with a key may take so long.
@@ -52,9 +55,23 @@ impl ExtProc {
         Self { body_within, ..self }
     }
 
+    /// The same for whoever shows a certificate that holds this name, if there is one, and for nobody
+    /// else: who speaks for Envoy says who callers are.
+    #[must_use]
+    pub fn only_for(self, envoy: Option<&str>) -> Self {
+        Self { envoy: envoy.map(Into::into), ..self }
+    }
+
     /// The service as a gRPC server takes it.
     pub fn grpc(self) -> ExternalProcessorServer<Self> {
         ExternalProcessorServer::new(self).max_decoding_message_size(MAX_MESSAGE)
+    }
+}
+
+impl ExtProc {
+    fn is_for(&self, caller: Option<&Caller>) -> bool {
+        let Some(envoy) = &self.envoy else { return true };
+        caller.is_some_and(|caller| caller.is(envoy))
     }
 }
 
@@ -66,6 +83,9 @@ impl ExternalProcessor for ExtProc {
         &self,
         request: Request<Streaming<ProcessingRequest>>,
     ) -> Result<Response<Replies>, Status> {
+        if !self.is_for(request.extensions().get()) {
+            return Err(Status::permission_denied("the certificate is not for the name of Envoy"));
+        }
         let (sender, replies) = replies::channel();
         let exchange =
             Exchange::new(Arc::clone(&self.protection), sender, self.cut.clone(), self.body_within);
