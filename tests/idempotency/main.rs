@@ -16,6 +16,7 @@ mod support;
 
 mod answers;
 mod api;
+mod callers;
 mod defects;
 mod holes;
 mod keys;
