@@ -18,6 +18,7 @@ mod answers;
 mod api;
 mod callers;
 mod defects;
+mod examples;
 mod holes;
 mod keys;
 mod outcomes;

@@ -122,7 +122,8 @@ fn command(config: &Path, admin_file: &Path) -> Command {
     command
 }
 
-fn binary() -> PathBuf {
+/// The one to test with.
+pub fn binary() -> PathBuf {
     let chosen = std::env::var_os("ENVOY_BIN").unwrap_or_default();
     if !chosen.is_empty() {
         return chosen.into();

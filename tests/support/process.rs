@@ -42,6 +42,11 @@ impl Process {
         self.child.try_wait().unwrap()
     }
 
+    /// Waits for its end, whatever it is.
+    pub fn wait(&mut self) {
+        self.child.wait().ok();
+    }
+
     /// Waits for its end.
     pub async fn end(&mut self) -> ExitStatus {
         let name = self.name;
