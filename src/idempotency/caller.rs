@@ -15,6 +15,9 @@ pub(super) struct Caller {
     pub(super) is_anonymous: bool,
 }
 
+/// The first whole number that a double may hold for another one.
+const END_OF_WHOLE: f64 = 9_007_199_254_740_992.0;
+
 /// Fewest characters of a key that all anonymous callers share: it must be hard to guess.
 const ANONYMOUS_MIN_LENGTH: usize = 16;
 
@@ -75,8 +78,10 @@ fn claim(head: &RequestHead, way: &[Box<str>]) -> Option<String> {
     }
     match map.get(&**last)? {
         Value::Text(text) => Some(text.clone()),
-        // A subject that is a number: whole, or it would not be one name.
-        Value::Number(number) if number.fract() == 0.0 => Some(number.to_string()),
+        // A subject that is a number: whole, and none that a double holds for its neighbours, too.
+        Value::Number(number) if number.fract() == 0.0 && number.abs() < END_OF_WHOLE => {
+            Some(number.to_string())
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::List(_) | Value::Map(_) => None,
     }
 }
@@ -102,6 +107,8 @@ mod tests {
             ("sub".to_owned(), Value::Text("alice".to_owned())),
             ("n".to_owned(), Value::Number(7.0)),
             ("half".to_owned(), Value::Number(0.5)),
+            ("most".to_owned(), Value::Number(END_OF_WHOLE - 1.0)),
+            ("large".to_owned(), Value::Number(END_OF_WHOLE)),
         ]);
         RequestHead {
             headers: vec![
@@ -138,6 +145,8 @@ mod tests {
         assert_eq!(principal(vec![uri]).as_deref(), Some("uri_san:spiffe://shop/web"));
         assert_eq!(principal(vec![jwt(&["payload", "sub"])]).as_deref(), Some("jwt_claim:alice"));
         assert_eq!(principal(vec![jwt(&["payload", "n"])]).as_deref(), Some("jwt_claim:7"));
+        let most = principal(vec![jwt(&["payload", "most"])]);
+        assert_eq!(most.as_deref(), Some("jwt_claim:9007199254740991"));
         assert_eq!(principal(vec![header("x-user")]).as_deref(), Some("trusted_header:bob"));
     }
 
@@ -147,6 +156,7 @@ mod tests {
         for source in [
             dns,
             jwt(&["payload", "half"]),
+            jwt(&["payload", "large"]),
             jwt(&["payload"]),
             jwt(&["payload", "sub", "x"]),
             jwt(&["other", "sub"]),
