@@ -51,7 +51,7 @@ impl Keyed {
 
     /// Claims the operation. The claim goes on if nobody waits for it any longer, and is given back
     /// if it then succeeds.
-    pub async fn claim(self, body: &[u8]) -> Next {
+    pub async fn claim(self, body: Vec<u8>) -> Next {
         let most = self.route.fingerprint.max_request_body;
         if body.len() > most {
             return self.refuse(&Problem::RequestTooLarge(most));
@@ -60,13 +60,14 @@ impl Keyed {
         let claim = Claim {
             operation: self.operation,
             owner,
-            fingerprint: self.begun.clone().with_body(body),
+            fingerprint: self.begun.clone().with_body(&body),
             terms: Terms {
                 lease: self.route.lease,
                 retention: self.route.retention,
                 on_lease_expired: self.route.on_lease_expired,
             },
         };
+        drop(body); // It would be held for as long as the store is waited for.
         let (tasks, only_observes) = (self.protection.tasks.clone(), self.route.shadow);
         match tasks.spawn(self.ask(claim)).await {
             Ok(next) => next,
@@ -87,8 +88,9 @@ impl Keyed {
                 self.protection.metrics.idempotency.replayed(age);
                 self.answer(RequestOutcome::Replayed, || Answer::replay(&answer))
             }
+            // The store's clock may have been set back since.
             Ok(Claimed::InProgress { lease_left }) => {
-                self.refuse(&Problem::InProgress { lease_left })
+                self.refuse(&Problem::InProgress { lease_left: lease_left.min(self.route.lease) })
             }
             Ok(Claimed::Unknown { since }) => self.refuse(&Problem::OutcomeUnknown { since }),
             Ok(Claimed::NotStored(told)) => self.refuse(&Problem::NotStored(told)),

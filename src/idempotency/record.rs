@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The fingerprint is compared before anything else. Whoever renews, completes or releases must
-//! have the owner and the fence of the record. Twin: `lua/records.lua`.
+//! have the owner and the fence of the record. Twin: `lua/record.lua`.
 
 use super::claim::{Attempt, Claim, Claimed, Token, Written};
 use super::operation::{Fence, Fingerprint, Owner};

@@ -122,7 +122,7 @@ impl Exchange {
         let request = message.request.take().ok_or(Violation::Empty)?;
         match request {
             Request::RequestHeaders(headers) => self.begin(&message, &headers).await,
-            Request::RequestBody(body) => self.request_body(&body).await,
+            Request::RequestBody(body) => self.request_body(body).await,
             Request::RequestTrailers(_) if matches!(self.state, State::Passed) => {
                 Ok(reply::go_on(To::RequestTrailers))
             }
@@ -163,7 +163,9 @@ impl Exchange {
                 self.state = State::Answered;
                 Ok(reply::answer(answer, self.is_grpc))
             }
-            Begin::Key(keyed) if head.ends => Ok(self.claim(*keyed, &[], To::RequestHeaders).await),
+            Begin::Key(keyed) if head.ends => {
+                Ok(self.claim(*keyed, Vec::new(), To::RequestHeaders).await)
+            }
             Begin::Key(keyed) => {
                 self.state = State::Keyed(keyed);
                 Ok(reply::ask_for_body())
@@ -171,12 +173,12 @@ impl Exchange {
         }
     }
 
-    async fn request_body(&mut self, body: &HttpBody) -> Result<ProcessingResponse, Violation> {
+    async fn request_body(&mut self, body: HttpBody) -> Result<ProcessingResponse, Violation> {
         if matches!(self.state, State::Passed) {
             return Ok(reply::go_on(To::RequestBody));
         }
         match std::mem::replace(&mut self.state, State::Start) {
-            State::Keyed(keyed) => Ok(self.claim(*keyed, &body.body, To::RequestBody).await),
+            State::Keyed(keyed) => Ok(self.claim(*keyed, body.body, To::RequestBody).await),
             state @ (State::Start | State::Running(_) | State::Passed | State::Answered) => {
                 self.state = state;
                 Err(Violation::OutOfTurn)
@@ -184,7 +186,7 @@ impl Exchange {
         }
     }
 
-    async fn claim(&mut self, keyed: Keyed, body: &[u8], to: To) -> ProcessingResponse {
+    async fn claim(&mut self, keyed: Keyed, body: Vec<u8>, to: To) -> ProcessingResponse {
         match keyed.claim(body).await {
             Next::Forward(execution) => {
                 let response = reply::forward(to, &execution.headers());

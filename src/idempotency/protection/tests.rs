@@ -121,7 +121,7 @@ fn keyed(house: &House, key: &str) -> Keyed {
 }
 
 async fn claim(house: &House, key: &str, body: &[u8]) -> Next {
-    keyed(house, key).claim(body).await
+    keyed(house, key).claim(body.to_vec()).await
 }
 
 async fn run(house: &House, key: &str, body: &[u8]) -> Box<Execution> {
@@ -212,6 +212,26 @@ async fn another_request_with_the_key_is_told_so_even_while_the_first_runs() {
 }
 
 #[tokio::test]
+async fn whoever_is_to_come_again_waits_for_a_lease_at_most() {
+    let house = house();
+    let _running = run(&house, "k", b"").await;
+    let now = house.clock.now();
+    for (clock, most) in [
+        (now, 60),
+        (Micros(now.0 - Micros::from_secs(120).0), 60),
+        (Micros(now.0 + Micros::from_secs(59).0), 1),
+    ] {
+        house.clock.set(clock);
+        for _ in 0..50 {
+            let answer = refused(&house, "k", b"").await;
+            let after = answer.headers.iter().find(|(name, _)| &**name == "retry-after");
+            let after = String::from_utf8_lossy(&after.unwrap().1).into_owned();
+            assert!((1..=most).contains(&after.parse().unwrap()), "{after} of {most}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn callers_do_not_share_keys() {
     let house = house();
     let _ann = run(&house, "k", b"").await;
@@ -225,7 +245,7 @@ async fn callers_do_not_share_keys() {
         ..RequestHead::default()
     };
     let Begin::Key(keyed) = house.protection.begin(&bob) else { panic!("no key") };
-    assert!(matches!(keyed.claim(b"").await, Next::Forward(_)));
+    assert!(matches!(keyed.claim(Vec::new()).await, Next::Forward(_)));
 }
 
 #[tokio::test]
@@ -262,7 +282,7 @@ async fn what_is_no_outcome_runs_again_with_a_larger_fence() {
 async fn a_claim_that_nobody_waits_for_is_given_back() {
     let house = house();
     drop(claim(&house, "k", b"").await);
-    let abandoned = keyed(&house, "k2").claim(b"");
+    let abandoned = keyed(&house, "k2").claim(Vec::new());
     drop(timeout(Duration::ZERO, abandoned).await);
     house.tasks.close();
     house.tasks.wait().await;
