@@ -205,6 +205,7 @@ impl Execution {
         let is_kept = |name: &str| {
             GRPC_HEADERS.contains(&name)
                 || self.route.response.headers.iter().any(|kept| **kept == *name)
+                    && !head.is_of_connection(name)
         };
         let headers = head.headers.iter().filter(|(name, _)| is_kept(name));
         let headers = headers.map(|(name, value)| (name.as_str().into(), value.clone()));

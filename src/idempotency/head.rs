@@ -62,6 +62,12 @@ impl ResponseHead {
         number(self.value(":status")?)
     }
 
+    /// Whether the upstream says that a header is for this connection alone.
+    pub fn is_of_connection(&self, name: &str) -> bool {
+        let named = values(&self.headers, "connection").flat_map(|line| line.split(|b| *b == b','));
+        named.map(<[u8]>::trim_ascii).any(|named| named.eq_ignore_ascii_case(name.as_bytes()))
+    }
+
     /// The first value of a header.
     pub fn value(&self, name: &str) -> Option<&[u8]> {
         values(&self.headers, name).next()

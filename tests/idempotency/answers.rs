@@ -75,6 +75,56 @@ idempotency:
 }
 
 #[tokio::test]
+async fn what_a_replay_has_no_body_for_or_no_text_for_is_the_same() {
+    let policy = "
+idempotency:
+  routes:
+    - name: all
+      methods: [POST, HEAD]
+      scope: { principal: [{ trusted_header: x-user }] }
+      response: { headers: [location, content-type, x-hop, x-end] }
+";
+    let scene = Scene::start(policy).await;
+    let headers = [("x-user", "ann"), ("x-answer-location", "/caf\u{e9}"), ("x-answer-x-end", "1")];
+    for (method, status) in [("HEAD", 200), ("POST", 204), ("POST", 304), ("POST", 201)] {
+        let path = format!("/pay?status={status}");
+        let key = format!("{method}-{status}");
+        let headers = [&headers[..], &[("idempotency-key", &key)]].concat();
+        let first = scene.ask(method, &path, &headers, "").await;
+        let retry = scene.ask(method, &path, &headers, "").await;
+        assert_eq!((first.status, retry.status, &retry.body), (status, status, &first.body));
+        assert_eq!(retry.header("idempotent-replayed"), "true", "{key}");
+        assert_eq!(first.bytes("location"), "/caf\u{e9}".as_bytes(), "{key}");
+        assert_eq!(retry.bytes("location"), first.bytes("location"), "{key}");
+        assert_eq!(retry.header("x-end"), "1", "{key}");
+    }
+    assert_eq!(scene.service.n_ran(), 4);
+}
+
+#[tokio::test]
+async fn headers_of_one_connection_are_not_replayed_whatever_the_policy_says() {
+    let policy = "
+idempotency:
+  routes:
+    - name: all
+      scope: { principal: [{ trusted_header: x-user }] }
+      response: { headers: [x-hop, x-end] }
+";
+    let scene = Scene::start(policy).await;
+    let headers = [
+        ("x-answer-connection", "keep-alive, X-Hop"),
+        ("x-answer-x-hop", "1"),
+        ("x-answer-x-end", "1"),
+        ("x-answer-keep-alive", "timeout=5"),
+    ];
+    scene.post_with("/pay", "k", &headers, "").await;
+    let retry = scene.post_with("/pay", "k", &headers, "").await;
+    assert_eq!(retry.header("idempotent-replayed"), "true");
+    assert_eq!((retry.header("x-end").as_str(), retry.header("x-hop").as_str()), ("1", ""));
+    assert_eq!(retry.header("keep-alive"), "");
+}
+
+#[tokio::test]
 async fn two_hundred_requests_at_once_run_once() {
     let scene = Scene::start(POLICY).await;
     let asking = (0..200).map(|_| scene.post("/slow", "k", "{}"));
@@ -103,6 +153,8 @@ async fn another_request_with_the_key_gets_422_even_while_the_first_runs() {
         assert_eq!((other.status, problem(&other).as_str()), (422, "key-reused"));
         let elsewhere = scene.post("/pay", "k", "one").await;
         assert_eq!(elsewhere.status, 422, "a key reaches over all routes");
+        let headers = [("x-user", "ann"), ("idempotency-key", "k")];
+        assert_eq!(scene.ask("PATCH", "/slow", &headers, "one").await.status, 422);
         scene.service.open_gate();
     });
     assert_eq!(first.status, 201);
@@ -254,13 +306,17 @@ async fn a_request_without_a_key_costs_one_message_and_loses_what_only_we_may_sa
         ("x-idempotency-attempt", "takeover"),
         ("x-idempotency-operation", "mine"),
         ("idempotent-replayed", "true"),
+        ("idempotency-result", "release"),
+        ("idempotency-retention", "60"),
     ];
     assert_eq!(scene.ask("POST", "/pay", &forged, "").await.status, 201);
     assert_eq!(scene.post_with("/pay", "k", &forged[1..], "").await.status, 201);
     assert_eq!(scene.ask("GET", "/pay", &forged, "").await.status, 201);
     let ran = scene.service.ran();
     for (n, request) in ran.iter().enumerate() {
-        assert!(!request.headers.contains_key("idempotent-replayed"), "{n}");
+        for name in ["idempotent-replayed", "idempotency-result", "idempotency-retention"] {
+            assert!(!request.headers.contains_key(name), "{name} of {n}");
+        }
         assert_ne!(
             request.headers.get("x-idempotency-fence").map(http::HeaderValue::as_bytes),
             Some(&b"999"[..])

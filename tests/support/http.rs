@@ -27,6 +27,11 @@ impl Answer {
         values.collect::<Vec<_>>().join(",")
     }
 
+    /// The bytes of a header; none if it is not there.
+    pub fn bytes(&self, name: &str) -> &[u8] {
+        self.headers.get(name).map_or(&[], |value| value.as_bytes())
+    }
+
     /// A header that is a number.
     pub fn number(&self, name: &str) -> u64 {
         let value = self.header(name);

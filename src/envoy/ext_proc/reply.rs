@@ -14,12 +14,14 @@ use envoy_types::pb::envoy::service::ext_proc::v3::{
 use envoy_types::pb::envoy::r#type::v3::HttpStatus;
 use envoy_types::pb::google::protobuf::BoolValue;
 
-/// Headers of ours that no client may send.
-const OURS: [&str; 4] = [
+/// Headers that no client may send: ours, and those of the upstream, which might only repeat them.
+const OURS: [&str; 6] = [
     "x-idempotency-fence",
     "x-idempotency-attempt",
     "x-idempotency-operation",
     "idempotent-replayed",
+    RESULT,
+    RETENTION,
 ];
 
 /// Headers by which an upstream speaks to us, and one that only we send.
