@@ -49,6 +49,11 @@ impl Keyed {
         self.refuse(&Problem::RequestTooSlow)
     }
 
+    /// It ended before its body was there.
+    pub fn unfinished(&self) {
+        self.count(RequestOutcome::Unfinished);
+    }
+
     /// Claims the operation. The claim goes on if nobody waits for it any longer, and is given back
     /// if it then succeeds.
     pub async fn claim(self, body: Vec<u8>) -> Next {

@@ -61,6 +61,8 @@ pub enum RequestOutcome {
     TooLarge,
     /// Its body has not come in time.
     TooSlow,
+    /// It ended before its body was there.
+    Unfinished,
     /// The record is of another version.
     Unverifiable,
     /// The store could not say.
@@ -82,7 +84,7 @@ pub enum RecordOp {
 
 impl RequestOutcome {
     /// Every one.
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 14] = [
         Self::Claimed,
         Self::Takeover,
         Self::Replayed,
@@ -94,6 +96,7 @@ impl RequestOutcome {
         Self::InvalidKey,
         Self::TooLarge,
         Self::TooSlow,
+        Self::Unfinished,
         Self::Unverifiable,
         Self::StoreUnavailable,
     ];
@@ -111,6 +114,7 @@ impl RequestOutcome {
             Self::InvalidKey => "invalid_key",
             Self::TooLarge => "too_large",
             Self::TooSlow => "too_slow",
+            Self::Unfinished => "unfinished",
             Self::Unverifiable => "unverifiable",
             Self::StoreUnavailable => "store_unavailable",
         }

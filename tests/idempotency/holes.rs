@@ -1,6 +1,7 @@
 //! Ways in which a request might reach the service unprotected. Envoy takes the end of a stream with
 //! OK for leave to go on, so none of these may end one like that.
 
+use crate::outcomes::ends_as_unknown;
 use crate::scene::{POLICY, Scene, Setting};
 use crate::support::eventually;
 use crate::support::http;
@@ -24,7 +25,6 @@ async fn a_message_that_is_too_large_does_not_let_the_request_pass() {
     assert_eq!((refused, scene.service.n_ran()), (413, 0));
 }
 
-/// Whatever speaks for Tidegate, so that it can be made to fail in ways in which Tidegate does not.
 #[tokio::test]
 async fn a_policy_that_is_not_there_lets_nothing_pass() {
     let setting = Setting { policy: Some("idempotency: ["), ..Setting::default() };
@@ -36,6 +36,21 @@ async fn a_policy_that_is_not_there_lets_nothing_pass() {
     scene.replace_policy(POLICY);
     scene.tidegate.ready().await;
     assert_eq!(scene.post("/pay", "k", "").await.status, 201);
+}
+
+/// Tidegate cannot keep this from happening. It must not go unseen.
+#[tokio::test]
+async fn an_envoy_that_sends_no_bodies_is_noticed() {
+    let no_override = ("allow_mode_override: true", "allow_mode_override: false".to_owned());
+    let changes = vec![no_override];
+    let scene =
+        Scene::start_with(Setting { policy: Some(POLICY), changes, ..Setting::default() }).await;
+    scene.post("/pay", "k", "{}").await;
+    scene.counted("requests_total{outcome=\"unfinished\",route=\"all\"}", 1.0).await;
+    assert!(scene.tidegate.log().contains("`allow_mode_override` is not true"));
+    assert_eq!(scene.post("/pay", "without a body", "").await.status, 400);
+    assert_eq!(scene.post("/pay", "bodiless", "").await.status, 201);
+    ends_as_unknown(&scene.post("/pay", "bodiless", "").await);
 }
 
 #[tokio::test]

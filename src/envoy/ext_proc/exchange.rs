@@ -9,6 +9,7 @@ use envoy_types::pb::envoy::service::ext_proc::v3::{
     HttpBody, HttpHeaders, ProcessingRequest, ProcessingResponse,
 };
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -23,6 +24,7 @@ pub(super) struct Exchange {
     state: State,
     is_grpc: bool,
     body_within: Duration,
+    body_came: Arc<AtomicBool>,
 }
 
 /// How far a request is.
@@ -57,8 +59,10 @@ impl Exchange {
         replies: Sender,
         cut: CancellationToken,
         body_within: Duration,
+        body_came: Arc<AtomicBool>,
     ) -> Self {
-        Self { protection, replies, cut, state: State::Start, is_grpc: false, body_within }
+        let state = State::Start;
+        Self { protection, replies, cut, state, is_grpc: false, body_within, body_came }
     }
 
     /// Goes on until Envoy ends the stream, or until there is no more time.
@@ -177,6 +181,7 @@ impl Exchange {
         if matches!(self.state, State::Passed) {
             return Ok(reply::go_on(To::RequestBody));
         }
+        self.body_came.store(true, Ordering::Relaxed);
         match std::mem::replace(&mut self.state, State::Start) {
             State::Keyed(keyed) => Ok(self.claim(*keyed, body.body, To::RequestBody).await),
             state @ (State::Start | State::Running(_) | State::Passed | State::Answered) => {
@@ -230,12 +235,27 @@ impl Exchange {
     /// Envoy ended the stream. Only a request that needs us no longer may go on without us.
     async fn end(self) {
         let needs_us = match &self.state {
-            State::Start | State::Keyed(_) => true,
+            State::Start => true,
+            State::Keyed(keyed) => {
+                keyed.unfinished();
+                self.miss_body();
+                true
+            }
             State::Running(execution) => !execution.is_over(),
             State::Passed | State::Answered => false,
         };
         if !needs_us {
             self.replies.end().await;
+        }
+    }
+
+    /// Says it if no body has ever come: one that is left out says nothing.
+    fn miss_body(&self) {
+        if !self.body_came.swap(true, Ordering::Relaxed) {
+            tracing::error!(
+                "Envoy ended a request with a key and did not send its body: unless the client went \
+                 away, `allow_mode_override` is not true, and requests with a body run unprotected"
+            );
         }
     }
 }

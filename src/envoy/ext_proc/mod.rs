@@ -19,6 +19,7 @@ use envoy_types::pb::envoy::service::ext_proc::v3::external_processor_server::{
 use exchange::Exchange;
 use replies::Replies;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -37,6 +38,8 @@ pub struct ExtProc {
     body_within: Duration,
     /// The name that the certificate of whoever calls must hold.
     envoy: Option<Box<str>>,
+    /// Whether Envoy has ever sent a body.
+    body_came: Arc<AtomicBool>,
 }
 
 /// How long the body of a request with a key may take. Envoy also sends none at all when it could
@@ -46,7 +49,14 @@ const BODY_WITHIN: Duration = Duration::from_secs(60);
 impl ExtProc {
     /// A service whose streams `tasks` tracks and `cut` ends, each with an error.
     pub fn new(protection: Arc<Protection>, tasks: TaskTracker, cut: CancellationToken) -> Self {
-        Self { protection, tasks, cut, body_within: BODY_WITHIN, envoy: None }
+        Self {
+            protection,
+            tasks,
+            cut,
+            body_within: BODY_WITHIN,
+            envoy: None,
+            body_came: Arc::default(),
+        }
     }
 
     /// The same, where the body of a request with a key may take so long.
@@ -87,8 +97,9 @@ impl ExternalProcessor for ExtProc {
             return Err(Status::permission_denied("the certificate is not for the name of Envoy"));
         }
         let (sender, replies) = replies::channel();
-        let exchange =
-            Exchange::new(Arc::clone(&self.protection), sender, self.cut.clone(), self.body_within);
+        let (protection, cut) = (Arc::clone(&self.protection), self.cut.clone());
+        let body_came = Arc::clone(&self.body_came);
+        let exchange = Exchange::new(protection, sender, cut, self.body_within, body_came);
         self.tasks.spawn(exchange.run(request.into_inner()));
         Ok(Response::new(replies))
     }
