@@ -5,9 +5,11 @@ use crate::scene::{self, Setting};
 use crate::service::Service;
 use crate::support::envoy::Envoy;
 use crate::support::eventually;
+use crate::support::grpc::{Code, descriptor};
 use crate::support::http::{self, Answer};
 use crate::support::redis::{Redis, RedisCluster};
 use crate::support::tidegate::Tidegate;
+use futures_util::future::join_all;
 use std::net::SocketAddr;
 use tempfile::TempDir;
 
@@ -20,6 +22,7 @@ idempotency:
     retention: 1m
   routes:
     - { name: takeover, path: '/slow/takeover*', on_lease_expired: takeover }
+    - { name: hold, path: '/slow/hold*' }
     - { name: open, path: '/open*', on_lease_expired: takeover, store_failure: open }
     - { name: all, lease: 30s, retention: 10m }
 ";
@@ -137,6 +140,74 @@ async fn an_operation_whose_tidegate_was_killed_is_taken_over_with_a_larger_fenc
 }
 
 #[tokio::test]
+async fn an_operation_whose_tidegate_was_killed_is_held_where_the_policy_says_so() {
+    let (redis, service) = (Redis::start().await, Service::start().await);
+    let (mut a, b) = (one(&redis, &service).await, one(&redis, &service).await);
+    let server = a.envoy.address;
+    let asking = tokio::spawn(async move { post(server, "/slow/hold", "k").await });
+    ran(&service, 1).await;
+    assert_eq!(problem(&b.post("/slow/hold", "k").await), "in-progress");
+    a.tidegate.kill();
+    assert_eq!(asking.await.unwrap().status, 503);
+    eventually("the end of the lease", async || {
+        let answer = b.post("/slow/hold", "k").await;
+        (problem(&answer) == "outcome-unknown").then_some(())
+    })
+    .await;
+    assert_eq!(service.n_ran(), 1);
+}
+
+/// A hundred requests that run when a Tidegate is asked to stop, which it does within this time; how
+/// they were answered, and the Tidegate beside it.
+async fn stopped(
+    redis: &Redis,
+    service: &Service,
+    within: &str,
+    opens: bool,
+) -> (Vec<Answer>, Edge) {
+    const N: usize = 100;
+    let address = redis.address();
+    let settings =
+        [("REDIS_URL", address.as_str()), ("DRAIN_DELAY", "0s"), ("STOP_TIMEOUT", within)];
+    let mut a = Edge::start(service, &settings).await;
+    let server = a.envoy.address;
+    let asking = (0..N).map(|n| async move { post(server, "/slow/all", &n.to_string()).await });
+    let asking = tokio::spawn(join_all(asking.collect::<Vec<_>>()));
+    ran(service, N).await;
+    a.tidegate.signal("TERM");
+    eventually("the stop", async || a.tidegate.log().contains("stopping").then_some(())).await;
+    if opens {
+        service.open_gate();
+    }
+    let answers = asking.await.unwrap();
+    assert!(a.tidegate.end().await.success());
+    (answers, one(redis, service).await)
+}
+
+#[tokio::test]
+async fn all_that_runs_at_a_stop_is_stored() {
+    let (redis, service) = (Redis::start().await, Service::start().await);
+    let (answers, b) = stopped(&redis, &service, "20s", true).await;
+    for (n, first) in answers.iter().enumerate() {
+        let retry = b.post("/slow/all", &n.to_string()).await;
+        assert_eq!((first.status, &retry.body), (201, &first.body), "{n}");
+        assert_eq!(retry.header("idempotent-replayed"), "true", "{n}");
+    }
+    assert_eq!(service.n_ran(), 100);
+}
+
+#[tokio::test]
+async fn what_a_stop_cuts_off_ends_with_an_error_and_is_not_run_again() {
+    let (redis, service) = (Redis::start().await, Service::start().await);
+    let (answers, b) = stopped(&redis, &service, "500ms", false).await;
+    for (n, first) in answers.iter().enumerate() {
+        assert_eq!(first.status, 503, "{n}: its answer was not let through");
+        assert_eq!(problem(&b.post("/slow/all", &n.to_string()).await), "in-progress", "{n}");
+    }
+    assert_eq!(service.n_ran(), 100);
+}
+
+#[tokio::test]
 async fn a_tidegate_that_stood_still_past_its_lease_completes_nothing() {
     let (redis, service) = (Redis::start().await, Service::start().await);
     let (a, b) = (one(&redis, &service).await, one(&redis, &service).await);
@@ -198,6 +269,66 @@ async fn an_answer_that_redis_does_not_take_is_delivered_all_the_same() {
     service.open_gate();
     assert_eq!(asking.await.unwrap().status, 201);
     edge.counted("complete_total{result=\"failed\"}", 1.0).await;
+}
+
+#[tokio::test]
+async fn a_redis_without_memory_claims_nothing_and_takes_no_answer() {
+    let (redis, service) = (Redis::start().await, Service::start().await);
+    let edge = one(&redis, &service).await;
+    let server = edge.envoy.address;
+    let asking = tokio::spawn(async move { post(server, "/slow", "k").await });
+    ran(&service, 1).await;
+    redis.ask::<String>(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    assert_eq!(problem(&edge.post("/pay", "other").await), "store-unavailable");
+    service.open_gate();
+    assert_eq!(asking.await.unwrap().status, 201);
+    edge.counted("complete_total{result=\"failed\"}", 1.0).await;
+    redis.ask::<String>(&["CONFIG", "SET", "maxmemory", "0"]).await;
+    assert_eq!(problem(&edge.post("/slow", "k").await), "in-progress", "its claim is remembered");
+    assert_eq!(service.n_ran(), 1);
+}
+
+#[tokio::test]
+async fn a_completion_of_what_is_forgotten_brings_nothing_back() {
+    let (redis, service) = (Redis::start().await, Service::start().await);
+    let edge = one(&redis, &service).await;
+    let server = edge.envoy.address;
+    let asking = tokio::spawn(async move { post(server, "/slow", "k").await });
+    ran(&service, 1).await;
+    redis.ask::<String>(&["FLUSHALL"]).await; // As if its retention had ended.
+    service.open_gate();
+    assert_eq!(asking.await.unwrap().status, 201);
+    edge.counted("complete_total{result=\"missing\"}", 1.0).await;
+    assert_eq!(redis.keys().await, [""; 0]);
+}
+
+#[tokio::test]
+async fn without_the_redis_of_operations_limits_go_on() {
+    let (buckets, mut redis) = (Redis::start().await, Redis::start().await);
+    let (service, addresses) = (Service::start().await, (buckets.address(), redis.address()));
+    let settings =
+        [("REDIS_URL", addresses.0.as_str()), ("IDEMPOTENCY_REDIS_URL", addresses.1.as_str())];
+    let edge = Edge::start(&service, &settings).await;
+    assert_eq!(edge.post("/pay", "k").await.status, 201);
+    redis.process.kill();
+    let breaker = format!("tidegate_idempotency_redis_breaker_open{{node=\"{}\"}}", addresses.1);
+    eventually("nobody to ask", async || {
+        assert_eq!(problem(&edge.post("/pay", "other").await), "store-unavailable");
+        (edge.tidegate.metric(&breaker).await > 0.5).then_some(())
+    })
+    .await;
+    assert_eq!(edge.tidegate.get("/readyz").await.status, 200);
+    let mut limits = edge.tidegate.client().await;
+    let status = limits.status("example", descriptor(&[("user", "ann")])).await;
+    assert_eq!(status.code(), Code::Ok);
+    let late = Edge::start(&service, &settings).await;
+    assert_eq!(late.tidegate.get("/readyz").await.status, 200, "ready without it");
+    assert_eq!(problem(&late.post("/pay", "other").await), "store-unavailable");
+    redis.restart().await;
+    eventually("operations to be back", async || {
+        (late.post("/pay", "other").await.status == 201).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]
