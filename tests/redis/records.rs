@@ -166,12 +166,15 @@ async fn scripts_that_the_server_forgot_are_sent_again() {
 async fn a_claim_whose_reply_was_lost_is_not_lost() {
     let redis = Redis::start().await;
     let proxy = Proxy::start(redis.port).await;
-    let impatient = RecordServers { timeout: Duration::from_millis(300), ..through(&proxy) };
-    let archive = Archive::open(impatient).await;
+    let archive = Archive::open(through(&proxy)).await;
     proxy.swallow(true);
     let claim = claim("pay", 1);
     let (claimed, ()) = tokio::join!(archive.records.claim(&claim), async {
-        eventually("a lost reply", async || (proxy.n_swallowed() > 0).then_some(())).await;
+        eventually("a claim without a reply", async || {
+            redis.keys().await.contains(&key("pay")).then_some(())
+        })
+        .await;
+        proxy.cut();
         proxy.swallow(false);
     });
     assert!(matches!(claimed, Ok(Claimed::First { .. })), "{claimed:?}");
@@ -299,15 +302,28 @@ async fn in_a_cluster_operations_outlast_slots_that_move() {
     }
 }
 
+/// Replication does not wait: what a replica has not heard is lost when it takes over.
 #[tokio::test]
 async fn a_failover_that_loses_the_claim_still_makes_the_fence_grow() {
     let mut old = Redis::start().await;
+    let link = Proxy::start(old.port).await;
+    let port = link.port.to_string();
+    let new = Redis::start_with(&["--replicaof", "127.0.0.1", &port]).await;
     let proxy = Proxy::start(old.port).await;
     let archive = Archive::open(through(&proxy)).await;
+    let done = archive.start_operation("done").await;
+    assert_eq!(archive.complete(&done).await, Ok(Written::Done));
+    let offset = old.info("master_repl_offset").await;
+    eventually("the replica to follow", async || {
+        (new.info("slave_repl_offset").await >= offset).then_some(())
+    })
+    .await;
+    link.refuse(true);
+    link.cut();
     let first = archive.start_operation("pay").await;
-    let new = Redis::start().await;
     proxy.lead_to(new.port);
     old.process.kill();
+    let _: String = new.ask(&["REPLICAOF", "NO", "ONE"]).await;
     proxy.cut();
     let second = eventually("a claim at the new master", async || {
         let claimed = archive.records.claim(&claim("pay", 2)).await;
@@ -316,6 +332,35 @@ async fn a_failover_that_loses_the_claim_still_makes_the_fence_grow() {
     .await;
     assert!(second > first.fence, "{second} after {}", first.fence);
     assert_eq!(archive.complete(&first).await, Ok(Written::Stale));
+    let again = archive.records.claim(&claim("done", 2)).await;
+    assert!(matches!(again, Ok(Claimed::Completed { .. })), "{again:?}");
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_down_decides_nothing_until_it_is_whole() {
+    let redis = RedisCluster::start().await;
+    let archive = Archive::open(servers(cluster(&redis))).await;
+    let token = archive.start_operation("pay").await;
+    let slot = redis.slot_of("of another key").await.to_string();
+    let owner = redis.master_of(slot.parse().unwrap()).await;
+    for node in &redis.nodes {
+        // Whoever has not heard of it will not forget it.
+        let _ = node.try_ask::<String>(::redis::cmd("CLUSTER").arg("DELSLOTS").arg(&slot)).await;
+    }
+    eventually("a cluster that is down", async || {
+        match archive.records.claim(&claim("pay", 2)).await {
+            Err(RecordsError::Store(StoreError::ClusterDown)) => Some(()),
+            other => {
+                assert!(matches!(other, Ok(Claimed::InProgress { .. })), "{other:?}");
+                None
+            }
+        }
+    })
+    .await;
+    let _: String = redis.nodes[owner].ask(&["CLUSTER", "ADDSLOTS", &slot]).await;
+    eventually("a cluster that is whole", async || archive.complete(&token).await.ok()).await;
+    let again = archive.records.claim(&claim("pay", 2)).await;
+    assert!(matches!(again, Ok(Claimed::Completed { .. })), "{again:?}");
 }
 
 #[tokio::test]
