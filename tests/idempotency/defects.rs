@@ -31,7 +31,7 @@ impl Clock for Brittle {
 
 /// An Envoy in front of a service and of a filter that breaks: once the store has been asked
 /// `n_asked` times, or once it has looked at the clock `n_looked` times itself.
-async fn start(n_asked: i64, n_looked: i64) -> (Envoy, Service, Tidegate) {
+pub async fn start(n_asked: i64, n_looked: i64) -> (Envoy, Service, Tidegate) {
     let brittle = |n| Arc::new(Brittle(AtomicI64::new(n))) as Arc<dyn Clock>;
     let bounds = MemoryBounds { max_records: 10, max_bytes: 1 << 20 };
     let records = Records::in_memory(bounds, brittle(n_asked));

@@ -25,3 +25,4 @@ mod outcomes;
 mod redis;
 mod scene;
 mod service;
+mod streams;

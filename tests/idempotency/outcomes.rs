@@ -119,6 +119,33 @@ async fn an_upstream_that_nobody_is_gives_the_key_back() {
 }
 
 #[tokio::test]
+async fn a_limit_that_stands_behind_the_filter_gives_the_key_back() {
+    let router = "                  - name: envoy.filters.http.router";
+    let one_an_hour = format!(
+        "                  - name: envoy.filters.http.local_ratelimit
+                    typed_config:
+                      \"@type\": type.googleapis.com/envoy.extensions.filters.http.local_ratelimit.v3.LocalRateLimit
+                      stat_prefix: late
+                      token_bucket: {{ max_tokens: 1, fill_interval: 3600s }}
+                      filter_enabled: {{ default_value: {{ numerator: 100 }} }}
+                      filter_enforced: {{ default_value: {{ numerator: 100 }} }}
+
+{router}"
+    );
+    let scene =
+        Scene::start_with(Setting { changes: vec![(router, one_an_hour)], ..Setting::default() })
+            .await;
+    assert_eq!(scene.post("/pay", "first", "").await.status, 201);
+    for n in 1..=2 {
+        let refused = scene.post("/pay", "k", "").await;
+        assert_eq!((refused.status, refused.header("idempotent-replayed").as_str()), (429, ""));
+        assert_eq!(scene.count(NOT_SENT).await, n);
+    }
+    assert_eq!(scene.post("/pay", "first", "").await.header("idempotent-replayed"), "true");
+    assert_eq!(scene.service.n_ran(), 1);
+}
+
+#[tokio::test]
 async fn a_client_that_goes_away_leaves_the_outcome_unknown() {
     let scene = Scene::start(POLICY).await;
     let stream = TcpStream::connect(scene.envoy.address).await.unwrap();
