@@ -1,5 +1,6 @@
-//! What the memory store takes of the machine: bytes per live bucket, and that a flood of made-up
-//! values neither grows it nor frees who is limited. Asserts both; needs `/proc`.
+//! What the memory stores take of the machine: bytes per live bucket, and that a flood of made-up
+//! values neither grows it nor frees who is limited; bytes per operation, and that no more are counted
+//! against the bound than it takes. Asserts all of it; needs `/proc`.
 
 #![allow(
     missing_docs,
@@ -12,14 +13,22 @@
 
 use std::fmt::Write;
 use std::sync::Arc;
+use std::time::Duration;
 use tidegate::algorithm::{Algorithm, Charge, Limit};
 use tidegate::clock::{Clock, Micros, SystemClock};
-use tidegate::rules::KeyRange;
+use tidegate::idempotency::{
+    Claim, Fingerprint, MemoryBounds, OperationId, Outcome, Owner, Records, StoredAnswer, Terms,
+    Written,
+};
+use tidegate::rules::{KeyRange, OnLeaseExpired};
 use tidegate::store::{Batch, BatchItem, BatchMember, MemoryConfig, MemoryStore};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// So many that their tables have just grown.
+const OPERATIONS: usize = 60_000;
+const RETENTION: Duration = Duration::from_secs(3600);
 const BUCKETS: usize = 1_000_000;
 const MAX_BYTES_PER_BUCKET: usize = 200;
 const FLOOD: usize = 10_000_000;
@@ -35,8 +44,63 @@ const LIMIT: Limit = Limit {
 };
 
 fn main() {
+    for answer in [None, Some(0), Some(20), Some(1000)] {
+        bytes_per_operation(answer);
+    }
     bytes_per_bucket();
     flood();
+}
+
+/// With an answer of so many bytes, or still running.
+fn bytes_per_operation(answer: Option<usize>) {
+    let before = resident_bytes();
+    let bounds = MemoryBounds { max_records: OPERATIONS, max_bytes: usize::MAX };
+    let records = Records::in_memory(bounds, Arc::new(SystemClock::new()));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        for n in 0..OPERATIONS {
+            let claim = claim(n);
+            let fence = records.claim(&claim).await.unwrap().fence().unwrap();
+            if let Some(n_bytes) = answer {
+                let token = claim.token(fence);
+                let written = records.complete(&token, &stored(n_bytes), RETENTION).await;
+                assert_eq!(written, Ok(Written::Done));
+            }
+        }
+    });
+    let took = (resident_bytes() - before) / OPERATIONS;
+    let counted = records.in_memory_now().map_or(0, |(_, n_bytes)| n_bytes) / OPERATIONS;
+    let state = answer.map_or("that runs".to_owned(), |n| format!("with a body of {n} bytes"));
+    println!("{took} bytes per operation {state}, {counted} counted");
+    assert!(took <= counted, "more is taken than is counted against the bound");
+    std::mem::forget(records); // What it frees would be taken again unseen.
+}
+
+/// As the filter makes them.
+fn claim(n: usize) -> Claim {
+    Claim {
+        operation: OperationId::of("bench", "", "somebody", "*", &n.to_be_bytes()),
+        owner: Owner::random().unwrap(),
+        fingerprint: Fingerprint::new(1, format_args!("{n:064x}")),
+        terms: Terms {
+            lease: RETENTION / 2,
+            retention: RETENTION,
+            on_lease_expired: OnLeaseExpired::Hold,
+        },
+    }
+}
+
+fn stored(n_bytes: usize) -> Outcome {
+    let header = |name: &str, value: &str| (name.into(), value.as_bytes().to_vec());
+    Outcome::Stored(Arc::new(StoredAnswer {
+        status: 201,
+        headers: vec![
+            header("content-type", "application/json"),
+            header("location", "/payments/4711"),
+        ],
+        body: vec![b'x'; n_bytes],
+        date: Micros::from_secs(1),
+    }))
 }
 
 fn bytes_per_bucket() {

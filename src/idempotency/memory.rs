@@ -49,9 +49,13 @@ struct Full;
 /// More than threads, so that two seldom want the same one.
 const N_SHARDS: usize = 64;
 
-/// What a record takes besides its texts: itself, its place in a table and in an order, and what
-/// allocations round up.
-pub(super) const RECORD_BYTES: usize = 384;
+/// What a record takes besides its texts: itself, its place in a table that has just grown and in an
+/// order, and what allocations round up. `benches/memory.rs` measures it.
+pub(super) const RECORD_BYTES: usize = 640;
+
+/// What an answer that is kept takes besides its texts, and what each of its headers does.
+const ANSWER_BYTES: usize = 96;
+const HEADER_BYTES: usize = 40;
 
 /// So many expired ones are dropped at each change, so that there are never many.
 const COLLECTED: usize = 4;
@@ -208,9 +212,20 @@ impl Shard {
 impl Record {
     fn n_bytes(&self) -> usize {
         let outcome = match &self.phase {
-            record::Phase::Finished(outcome) => outcome.n_bytes(),
+            record::Phase::Finished(outcome) => n_bytes(outcome),
             record::Phase::Running | record::Phase::Released => 0,
         };
         RECORD_BYTES + self.fingerprint.text().len() + outcome
+    }
+}
+
+/// What an outcome takes.
+fn n_bytes(outcome: &Outcome) -> usize {
+    let texts = outcome.n_bytes();
+    // Allocations are rounded up by an eighth at most.
+    let allocated = texts + texts / 8;
+    match outcome {
+        Outcome::NotStored(_) => allocated,
+        Outcome::Stored(answer) => allocated + ANSWER_BYTES + answer.headers.len() * HEADER_BYTES,
     }
 }

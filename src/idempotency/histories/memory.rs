@@ -97,7 +97,7 @@ fn a_full_memory_takes_new_operations_when_old_ones_have_expired() {
 
 #[test]
 fn what_was_admitted_can_be_completed_whatever_its_size_if_need_be_without_its_answer() {
-    let room = 2 * (RECORD_BYTES + 20) + 100;
+    let room = 2 * (RECORD_BYTES + 20) + 200;
     let memory = Memory::new(MemoryBounds { max_bytes: room, ..ROOM });
     let fences = [memory.fence(0), memory.fence(1)];
     assert_eq!(memory.claim(2), Err(RecordsError::Full));
