@@ -42,12 +42,24 @@ async fn a_policy_that_is_not_there_lets_nothing_pass() {
 #[tokio::test]
 async fn an_envoy_that_sends_no_bodies_is_noticed() {
     let no_override = ("allow_mode_override: true", "allow_mode_override: false".to_owned());
-    let changes = vec![no_override];
+    let answers = ("response_header_mode: SKIP", "response_header_mode: SEND".to_owned());
+    for changes in [vec![no_override.clone(), answers], vec![no_override]] {
+        let setting = Setting { policy: Some(POLICY), changes, ..Setting::default() };
+        let scene = Scene::start_with(setting).await;
+        scene.post("/pay", "k", "{}").await;
+        scene.counted("requests_total{outcome=\"unfinished\",route=\"all\"}", 1.0).await;
+        eventually("the log", async || {
+            scene.tidegate.log().contains("`allow_mode_override` is not true").then_some(())
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_claim_whose_answer_envoy_does_not_show_is_not_given_back() {
+    let changes = vec![("allow_mode_override: true", "allow_mode_override: false".to_owned())];
     let scene =
         Scene::start_with(Setting { policy: Some(POLICY), changes, ..Setting::default() }).await;
-    scene.post("/pay", "k", "{}").await;
-    scene.counted("requests_total{outcome=\"unfinished\",route=\"all\"}", 1.0).await;
-    assert!(scene.tidegate.log().contains("`allow_mode_override` is not true"));
     assert_eq!(scene.post("/pay", "without a body", "").await.status, 400);
     assert_eq!(scene.post("/pay", "bodiless", "").await.status, 201);
     ends_as_unknown(&scene.post("/pay", "bodiless", "").await);

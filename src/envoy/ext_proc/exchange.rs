@@ -216,6 +216,7 @@ impl Exchange {
         headers: &HttpHeaders,
     ) -> ProcessingResponse {
         let State::Running(execution) = &mut self.state else {
+            self.miss_body();
             self.state = State::Passed;
             return reply::deliver(Wanted::Nothing);
         };
@@ -234,13 +235,9 @@ impl Exchange {
 
     /// Envoy ended the stream. Only a request that needs us no longer may go on without us.
     async fn end(self) {
+        self.miss_body();
         let needs_us = match &self.state {
-            State::Start => true,
-            State::Keyed(keyed) => {
-                keyed.unfinished();
-                self.miss_body();
-                true
-            }
+            State::Start | State::Keyed(_) => true,
             State::Running(execution) => !execution.is_over(),
             State::Passed | State::Answered => false,
         };
@@ -249,12 +246,15 @@ impl Exchange {
         }
     }
 
-    /// Says it if no body has ever come: one that is left out says nothing.
+    /// Counts a request that went on without its body, and says so if no body has ever come.
     fn miss_body(&self) {
+        let State::Keyed(keyed) = &self.state else { return };
+        keyed.unfinished();
         if !self.body_came.swap(true, Ordering::Relaxed) {
             tracing::error!(
-                "Envoy ended a request with a key and did not send its body: unless the client went \
-                 away, `allow_mode_override` is not true, and requests with a body run unprotected"
+                "Envoy did not send the body of a request with a key: unless the client went away, or \
+                 sent more than Envoy holds, `allow_mode_override` is not true, and requests with a \
+                 body run unprotected"
             );
         }
     }
