@@ -1,5 +1,5 @@
 //! What is handed out beside the program: the image, the manifests, the chart, the gateways' examples,
-//! the dashboard and the alerts.
+//! the dashboard and the alerts, and the documents.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,6 +15,7 @@
 mod support;
 
 mod chart;
+mod documents;
 mod gateways;
 mod image;
 mod kubernetes;
