@@ -16,6 +16,7 @@ mod support;
 
 mod chart;
 mod documents;
+mod figures;
 mod gateways;
 mod image;
 mod kubernetes;
