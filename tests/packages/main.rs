@@ -21,6 +21,7 @@ mod gateways;
 mod image;
 mod kubernetes;
 mod manifests;
+mod migrating;
 mod pod;
 mod prometheus;
 mod reference;
