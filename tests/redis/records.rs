@@ -166,13 +166,15 @@ async fn scripts_that_the_server_forgot_are_sent_again() {
 async fn a_claim_whose_reply_was_lost_is_not_lost() {
     let redis = Redis::start().await;
     let proxy = Proxy::start(redis.port).await;
-    let impatient = RecordServers { timeout: Duration::from_millis(300), ..through(&proxy) };
-    let archive = Archive::open(impatient).await;
+    // Its only connection is open before replies are lost.
+    let one = RedisServers { pool_size: 1, ..at(&proxy.address()) };
+    let archive = Archive::open(servers(one)).await;
     proxy.swallow(true);
     let claim = claim("pay", 1);
     let (claimed, ()) = tokio::join!(archive.records.claim(&claim), async {
         eventually("a lost reply", async || (proxy.n_swallowed() > 0).then_some(())).await;
         proxy.swallow(false);
+        proxy.cut();
     });
     assert!(matches!(claimed, Ok(Claimed::First { .. })), "{claimed:?}");
 }
