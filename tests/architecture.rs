@@ -3,6 +3,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed test should panic")]
 
+#[path = "support/markdown.rs"]
+#[allow(dead_code, unreachable_pub, missing_debug_implementations, reason = "others use the rest")]
+mod markdown;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -337,14 +341,23 @@ fn links_between_documents_lead_somewhere() {
         }
         let text = fs::read_to_string(project().join(&path)).unwrap();
         let folder = project().join(&path).parent().unwrap().to_owned();
-        for target in text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next()) {
-            let is_file = !target.is_empty() && !target.contains(':');
-            if is_file && !folder.join(target).exists() {
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            if !target.contains("://") && !leads_somewhere(&folder, &path, target) {
                 faults.push(format!("{}: {target}", path.display()));
             }
         }
     }
-    assert_none("links to files that do not exist", &faults);
+    assert_none("links to files or sections that do not exist", &faults);
+}
+
+/// Whether a link of a document in a folder leads to a file, and to a section of it if it names one.
+fn leads_somewhere(folder: &Path, document: &Path, target: &str) -> bool {
+    let (file, section) = target.split_once('#').unwrap_or((target, ""));
+    let file = if file.is_empty() { project().join(document) } else { folder.join(file) };
+    if section.is_empty() {
+        return file.exists();
+    }
+    fs::read_to_string(file).is_ok_and(|text| markdown::anchors(&text).contains(section))
 }
 
 #[test]

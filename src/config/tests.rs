@@ -60,6 +60,16 @@ fn the_reference_files_use_every_key_of_their_language() {
 }
 
 #[test]
+fn the_page_about_policies_lists_every_key() {
+    let page = include_str!("../../docs/policies.md");
+    let (_, table) = page.split_once("\n## Every key\n").unwrap();
+    let table = table.split("\n## ").next().unwrap();
+    for key in KEYS {
+        assert!(table.contains(&format!("`{}`", key.name)), "{} is not in the table", key.name);
+    }
+}
+
+#[test]
 fn trees_without_places_compile_as_files_do() {
     let loaded =
         compile(&[document("shop", "minute")], "1".to_owned(), &Options::default()).unwrap();

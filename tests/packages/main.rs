@@ -1,5 +1,5 @@
 //! What is handed out beside the program: the image, the manifests, the chart, the gateways' examples,
-//! the dashboard and the alerts.
+//! the dashboard and the alerts, and the documents.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,10 +15,13 @@
 mod support;
 
 mod chart;
+mod documents;
+mod figures;
 mod gateways;
 mod image;
 mod kubernetes;
 mod manifests;
+mod migrating;
 mod pod;
 mod prometheus;
 mod reference;

@@ -1,5 +1,6 @@
 //! The alerts raise what they should, and neither they nor the dashboard ask for what is not there.
 
+use crate::support::markdown::anchors;
 use crate::{project, read, reference, succeeds};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -169,16 +170,8 @@ fn every_alert_says_how_grave_it_is_and_what_to_read() {
             |name: &str| alert["annotations"][name].as_str().unwrap_or_else(|| panic!("{alert}"));
         assert!(!note("summary").is_empty() && !note("description").is_empty(), "{alert}");
         let (page, section) = note("runbook").split_once('#').unwrap();
-        let text = read(page);
-        let mut headings = text.lines().filter(|line| line.starts_with('#')).map(anchor);
-        assert!(headings.any(|heading| heading == section), "{page} has no section {section}");
+        assert!(anchors(&read(page)).contains(section), "{page} has no section {section}");
     }
-}
-
-/// What a heading is called in links.
-fn anchor(heading: &str) -> String {
-    let words = heading.trim_start_matches('#').trim().to_lowercase();
-    words.replace(' ', "-").chars().filter(|&c| c.is_alphanumeric() || "-_".contains(c)).collect()
 }
 
 #[test]

@@ -166,7 +166,9 @@ async fn scripts_that_the_server_forgot_are_sent_again() {
 async fn a_claim_whose_reply_was_lost_is_not_lost() {
     let redis = Redis::start().await;
     let proxy = Proxy::start(redis.port).await;
-    let archive = Archive::open(through(&proxy)).await;
+    // Its only connection is open before replies are lost.
+    let one = RedisServers { pool_size: 1, ..at(&proxy.address()) };
+    let archive = Archive::open(servers(one)).await;
     proxy.swallow(true);
     let claim = claim("pay", 1);
     let (claimed, ()) = tokio::join!(archive.records.claim(&claim), async {
@@ -174,8 +176,8 @@ async fn a_claim_whose_reply_was_lost_is_not_lost() {
             redis.keys().await.contains(&key("pay")).then_some(())
         })
         .await;
-        proxy.cut();
         proxy.swallow(false);
+        proxy.cut();
     });
     assert!(matches!(claimed, Ok(Claimed::First { .. })), "{claimed:?}");
 }

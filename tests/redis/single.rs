@@ -264,11 +264,12 @@ async fn a_full_server_says_so_and_is_not_taken_for_dead() {
 }
 
 #[tokio::test]
-async fn a_user_that_may_touch_our_keys_only_is_enough() {
+async fn a_user_with_the_rights_of_the_page_about_redis_is_enough() {
     let redis = Redis::start().await;
-    let rules = ["ACL", "SETUSER", "tide", "on", ">pass", "resetkeys", "~tg:*", "+@all"];
-    let _: String = redis.ask(&rules).await;
-    let auth = tidegate::store::Credentials::parse("tide:pass");
+    let page = include_str!("../../docs/redis.md");
+    let rules = page.lines().find(|line| line.starts_with("ACL SETUSER ")).unwrap();
+    let _: String = redis.ask(&rules.split(' ').collect::<Vec<_>>()).await;
+    let auth = tidegate::store::Credentials::parse("tidegate:password");
     let house = House::open(patient(RedisServers { auth, ..single(&redis) })).await;
     for algorithm in Algorithm::ALL {
         let limit = Limit { window: DAY, ..limit_by(algorithm, 5) };
@@ -276,6 +277,8 @@ async fn a_user_that_may_touch_our_keys_only_is_enough() {
     }
     let charges = [("a", limit(5), Charge::Take(1)), ("b", limit(5), Charge::Take(1))];
     assert_eq!(n_allowed(&house.decide(&group(&charges)).await), 2);
+    let denied: Vec<redis::Value> = redis.ask(&["ACL", "LOG"]).await;
+    assert!(denied.is_empty(), "{denied:?}");
 }
 
 #[tokio::test]

@@ -18,6 +18,7 @@ pub mod collector;
 pub mod envoy;
 pub mod grpc;
 pub mod http;
+pub mod markdown;
 mod patience;
 pub mod process;
 pub mod proxy;

@@ -238,7 +238,9 @@ const fn look_at(error: StoreError) -> Option<&'static str> {
         StoreError::OutOfMemory => "maxmemory and maxmemory-policy of Redis",
         StoreError::ClusterDown => "CLUSTER INFO; cluster-require-full-coverage of Redis",
         StoreError::WrongType => "CACHE_KEY_PREFIX; somebody else writes under our keys",
-        StoreError::NotAllowed => "REDIS_AUTH and the user's ACL: keys ~*tg:*, commands of README",
+        StoreError::NotAllowed => {
+            "REDIS_AUTH and the user's ACL: keys ~*tg:*, commands of docs/redis.md"
+        }
         StoreError::Unintelligible => "what stands at REDIS_URL",
         StoreError::Timeout
         | StoreError::Unreachable
