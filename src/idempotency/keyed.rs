@@ -88,6 +88,8 @@ impl Keyed {
                 self.answer(RequestOutcome::Replayed, || Answer::replay(&answer))
             }
             Ok(Claimed::InProgress { lease_left }) => {
+                // By the clock of a master that is behind the one before it, it may be any time.
+                let lease_left = lease_left.min(self.route.lease);
                 self.refuse(&Problem::InProgress { lease_left })
             }
             Ok(Claimed::Unknown { since }) => self.refuse(&Problem::OutcomeUnknown { since }),

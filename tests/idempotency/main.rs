@@ -16,6 +16,7 @@ mod support;
 
 mod answers;
 mod api;
+mod clocks;
 mod defects;
 mod holes;
 mod keys;
