@@ -24,3 +24,4 @@ mod outcomes;
 mod redis;
 mod scene;
 mod service;
+mod unrest;
