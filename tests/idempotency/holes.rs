@@ -24,7 +24,6 @@ async fn a_message_that_is_too_large_does_not_let_the_request_pass() {
     assert_eq!((refused, scene.service.n_ran()), (413, 0));
 }
 
-/// Whatever speaks for Tidegate, so that it can be made to fail in ways in which Tidegate does not.
 #[tokio::test]
 async fn a_policy_that_is_not_there_lets_nothing_pass() {
     let setting = Setting { policy: Some("idempotency: ["), ..Setting::default() };
