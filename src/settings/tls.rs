@@ -111,6 +111,6 @@ impl RawTls {
 
 impl TlsFile {
     fn of(variable: &'static str, path: &str) -> Option<Self> {
-        (!path.is_empty()).then(|| Self { variable, path: path.into() })
+        words::path(path).map(|path| Self { variable, path })
     }
 }
