@@ -257,9 +257,7 @@ impl Execution {
 
     /// Stores an outcome, also if nobody waits for it any longer.
     async fn complete(&mut self, outcome: Outcome, retention: Duration) {
-        self.phase = Phase::Over;
-        let lease_left = self.lease_ends.saturating_duration_since(Instant::now());
-        self.protection.metrics.idempotency.executed(self.began.elapsed(), lease_left);
+        self.end();
         let (protection, token) = (Arc::clone(&self.protection), self.token);
         let storing = async move {
             let asked = Instant::now();
@@ -274,12 +272,15 @@ impl Execution {
         let _ = self.protection.tasks.spawn(storing).await;
     }
 
-    async fn release(&mut self, reason: Released) {
+    /// Its outcome is known.
+    fn end(&mut self) {
         self.phase = Phase::Over;
-        self.protection.metrics.idempotency.executed(
-            self.began.elapsed(),
-            self.lease_ends.saturating_duration_since(Instant::now()),
-        );
+        let lease_left = self.lease_ends.saturating_duration_since(Instant::now());
+        self.protection.metrics.idempotency.executed(self.began.elapsed(), lease_left);
+    }
+
+    async fn release(&mut self, reason: Released) {
+        self.end();
         let releasing = release(Arc::clone(&self.protection), self.token, reason);
         let _ = self.protection.tasks.spawn(releasing).await;
     }

@@ -76,7 +76,7 @@ impl ResponseHead {
 
 /// The values of a header.
 pub(super) fn values<'a, 'n>(
-    headers: &'a Headers,
+    headers: &'a [(String, Vec<u8>)],
     name: &'n str,
 ) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
     headers.iter().filter(move |(found, _)| found == name).map(|(_, value)| value.as_slice())

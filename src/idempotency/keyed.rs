@@ -93,9 +93,10 @@ impl Keyed {
                 self.protection.metrics.idempotency.replayed(age);
                 self.answer(RequestOutcome::Replayed, || Answer::replay(&answer))
             }
-            // The store's clock may have been set back since.
             Ok(Claimed::InProgress { lease_left }) => {
-                self.refuse(&Problem::InProgress { lease_left: lease_left.min(self.route.lease) })
+                // By the clock of a master that is behind the one before it, it may be any time.
+                let lease_left = lease_left.min(self.route.lease);
+                self.refuse(&Problem::InProgress { lease_left })
             }
             Ok(Claimed::Unknown { since }) => self.refuse(&Problem::OutcomeUnknown { since }),
             Ok(Claimed::NotStored(told)) => self.refuse(&Problem::NotStored(told)),

@@ -35,12 +35,17 @@ pub(super) struct SocketFile(PathBuf);
 
 /// Why a listener could not be bound.
 #[derive(Debug, thiserror::Error)]
-#[error("{setting} {address}: {}", reason(setting, cause))]
+#[error("{setting} {address}: {}", reason(cause, in_use))]
 pub struct BindError {
     setting: String,
     address: String,
     cause: io::Error,
+    /// What it means that it is in use.
+    in_use: &'static str,
 }
+
+const PORT_IN_USE: &str = "address in use: something else listens there";
+const FILE_IN_USE: &str = "in use: something listens there, or another file has that name";
 
 impl BindError {
     /// A name that means nothing, or an address that is not ours, is the host's fault.
@@ -53,7 +58,7 @@ impl BindError {
             Some(host) => (host_variable, host.clone()),
             None => (variable, port.to_string()),
         };
-        Self { setting: name(setting), address, cause }
+        Self { setting: name(setting), address, cause, in_use: PORT_IN_USE }
     }
 }
 
@@ -150,9 +155,8 @@ fn has_no_ipv6(error: &io::Error) -> bool {
 }
 
 fn unix(variable: &str, path: &Path) -> Result<Listener, BindError> {
-    let error =
-        |cause| BindError { setting: name(variable), address: path.display().to_string(), cause };
-    bind_unix(path).map_err(error)
+    let (setting, address, in_use) = (name(variable), path.display().to_string(), FILE_IN_USE);
+    bind_unix(path).map_err(|cause| BindError { setting, address, cause, in_use })
 }
 
 /// A socket that a process left behind when it ended is replaced; any other file stays.
@@ -174,14 +178,11 @@ fn bind_unix(path: &Path) -> io::Result<Listener> {
     Ok(Listener::Unix(listener?, SocketFile(path.to_path_buf())))
 }
 
-fn reason(setting: &str, error: &io::Error) -> String {
-    if error.kind() != io::ErrorKind::AddrInUse {
-        return format!("cannot listen: {error}");
-    }
-    if setting.starts_with("GRPC_UDS") {
-        "in use: something listens there, or another file has that name".to_owned()
+fn reason(error: &io::Error, in_use: &str) -> String {
+    if error.kind() == io::ErrorKind::AddrInUse {
+        in_use.to_owned()
     } else {
-        "address in use: something else listens there".to_owned()
+        format!("cannot listen: {error}")
     }
 }
 
@@ -249,7 +250,10 @@ mod tests {
         let path = folder.path().join("grpc.sock");
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         let listener = unix("GRPC_UDS", &path).unwrap();
-        assert!(unix("GRPC_UDS", &path).unwrap_err().to_string().contains("in use"));
+        for variable in ["GRPC_UDS", "IDEMPOTENCY_ADDR"] {
+            let error = unix(variable, &path).unwrap_err().to_string();
+            assert!(error.starts_with(variable) && error.contains(FILE_IN_USE), "{error}");
+        }
         assert!(path.exists());
         drop(listener);
         assert!(!path.exists());

@@ -149,9 +149,8 @@ fn tags(text: &str) -> Read<Vec<(String, String)>> {
         let (name, value) = part.split_once(':')?;
         (!name.trim().is_empty()).then(|| (clean(name), clean(value)))
     };
-    let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
-    let mut tags: Vec<_> =
-        parts.map(pair).collect::<Option<_>>().ok_or("`name:value,name2:value2`")?;
+    let tags = words::parts(text).map(pair).collect::<Option<Vec<_>>>();
+    let mut tags = tags.ok_or("`name:value,name2:value2`")?;
     tags.sort();
     Ok(tags)
 }

@@ -9,7 +9,6 @@ use super::words::{self, Read};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use std::fmt;
 use std::marker::PhantomData;
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// Which Redis.
@@ -209,7 +208,7 @@ impl<W: Which> RawServers<W> {
             topology: place.topology,
             database: place.database,
             auth: Credentials::parse(&self.auth).or(place.auth),
-            auth_file: path(&self.auth_file),
+            auth_file: words::path(&self.auth_file),
             sentinel_auth: Credentials::parse(&self.sentinel_auth),
             tls: if how.tls || place.encrypted { Some(files?.clone()) } else { None },
             pool_size: how.pool_size,
@@ -222,7 +221,8 @@ impl<W: Which> RawServers<W> {
     pub(super) fn how(&self, faults: &mut Faults) -> Option<How> {
         let tls = faults.read(&Self::variable("TLS"), &self.tls, words::boolean);
         let pool = faults.read(&Self::variable("POOL_SIZE"), &self.pool_size, words::positive);
-        let timeout = faults.read(&Self::variable("TIMEOUT"), &self.timeout, positive_duration);
+        let timeout =
+            faults.read(&Self::variable("TIMEOUT"), &self.timeout, words::positive_duration);
         let op = faults.read(&Self::variable("OP_TIMEOUT"), &self.op_timeout, op_timeout);
         Some(How { tls: tls?, pool_size: pool?, timeout: timeout?, op_timeout: op? })
     }
@@ -256,11 +256,6 @@ impl<W: Which> RawServers<W> {
     }
 }
 
-/// A path, if there is one.
-pub(super) fn path(text: &str) -> Option<PathBuf> {
-    (!text.is_empty()).then(|| text.into())
-}
-
 fn kind(text: &str) -> Read<Kind> {
     match text.to_ascii_lowercase().as_str() {
         "" | "single" => Ok(Kind::Single),
@@ -283,12 +278,6 @@ fn op_timeout(text: &str) -> Read<OpTimeout> {
     const EXPECTED: &str = "`auto` or a duration such as `50ms`";
     match text {
         "" | "auto" => Ok(OpTimeout::Auto),
-        text => positive_duration(text).map(OpTimeout::Fixed).map_err(|_| EXPECTED),
+        text => words::positive_duration(text).map(OpTimeout::Fixed).map_err(|_| EXPECTED),
     }
-}
-
-/// A length of time, and not none.
-pub(super) fn positive_duration(text: &str) -> Read<Duration> {
-    let found = words::duration(text)?;
-    if found.is_zero() { Err("a duration longer than 0") } else { Ok(found) }
 }

@@ -2,7 +2,7 @@
 
 use super::BOOL;
 use super::faults::Faults;
-use super::reach::{ForRecords, RawServers, positive_duration};
+use super::reach::{ForRecords, RawServers};
 use super::servers::{RecordServers, RedisServers};
 use super::shared::RawShared;
 use super::store::Backend;
@@ -90,7 +90,7 @@ impl RawRecords {
         faults: &mut Faults,
     ) -> Option<RecordBackend> {
         let timeout = &self.idempotency_store_timeout;
-        let timeout = faults.read("IDEMPOTENCY_STORE_TIMEOUT", timeout, positive_duration);
+        let timeout = faults.read("IDEMPOTENCY_STORE_TIMEOUT", timeout, words::positive_duration);
         let evicts = &self.idempotency_allow_eviction;
         let evicts = faults.read("IDEMPOTENCY_ALLOW_EVICTION", evicts, words::boolean);
         let own = self.servers.has_url();

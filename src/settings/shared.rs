@@ -2,7 +2,7 @@
 
 use super::BOOL;
 use super::faults::Faults;
-use super::reach::{Main, PerSecond, RawServers, path};
+use super::reach::{Main, PerSecond, RawServers};
 use super::servers::{KeySecret, RedisConfig, RedisServers, TlsFiles};
 use super::words::{self, Read};
 
@@ -110,9 +110,9 @@ impl RawShared {
         let skip = &self.redis_tls_skip_hostname_verification;
         let skip = faults.read("REDIS_TLS_SKIP_HOSTNAME_VERIFICATION", skip, words::boolean)?;
         Some(TlsFiles {
-            ca: path(&self.redis_tls_cacert),
-            client_cert: path(&self.redis_tls_client_cert),
-            client_key: path(&self.redis_tls_client_key),
+            ca: words::path(&self.redis_tls_cacert),
+            client_cert: words::path(&self.redis_tls_client_cert),
+            client_key: words::path(&self.redis_tls_client_key),
             skip_hostname_verification: skip,
         })
     }
@@ -122,7 +122,7 @@ impl RawShared {
         if !faults.read("KEY_FORMAT", &self.key_format, is_hashed)? {
             return None;
         }
-        let Some(file) = path(&self.key_secret_file) else {
+        let Some(file) = words::path(&self.key_secret_file) else {
             faults.add("KEY_SECRET_FILE", "unset, expected a file: KEY_FORMAT=hashed needs one");
             return None;
         };

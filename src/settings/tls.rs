@@ -132,6 +132,6 @@ impl Asked<'_> {
 
 impl TlsFile {
     fn of((variable, path): Text<'_>) -> Option<Self> {
-        (!path.is_empty()).then(|| Self { variable, path: path.into() })
+        words::path(path).map(|path| Self { variable, path })
     }
 }

@@ -131,12 +131,11 @@ impl RawTraces {
         let headers = self.headers(faults);
         let protocol = protocol?;
         let endpoint = self.endpoint(protocol, faults);
-        let ca = &self.otel_exporter_otlp_certificate;
         let settings = TraceSettings {
             protocol,
             endpoint: endpoint?,
             headers: headers?,
-            ca: (!ca.is_empty()).then(|| ca.into()),
+            ca: words::path(&self.otel_exporter_otlp_certificate),
             timeout: Duration::from_millis(timeout?.try_into().unwrap_or(u64::MAX)),
             sampling_rate: rate?,
             service: self.service(),
@@ -212,7 +211,7 @@ fn headers(text: &str) -> Option<Vec<(HeaderName, HeaderValue)>> {
         value.set_sensitive(true);
         Some((HeaderName::from_bytes(name.trim().as_bytes()).ok()?, value))
     };
-    text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(pair).collect()
+    words::parts(text).map(pair).collect()
 }
 
 /// With the bytes that `%20` and the like stand for.

@@ -1,5 +1,6 @@
 //! How the text of a setting is read: as Go does, because the variables are those of a Go program.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// What was expected instead.
@@ -84,6 +85,16 @@ pub(super) fn duration(text: &str) -> Read<Duration> {
 pub(super) fn positive_duration(text: &str) -> Read<Duration> {
     let found = duration(text)?;
     if found.is_zero() { Err("a duration longer than 0") } else { Ok(found) }
+}
+
+/// A path, if there is one.
+pub(super) fn path(text: &str) -> Option<PathBuf> {
+    (!text.is_empty()).then(|| text.into())
+}
+
+/// The parts of a list with commas, without blanks around them; empty ones are none.
+pub(super) fn parts(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|part| !part.is_empty())
 }
 
 /// A whole number of seconds.

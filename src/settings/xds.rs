@@ -190,9 +190,8 @@ impl RawXds {
 
     /// What is said of TLS, if there is no fault.
     fn tls(&self, faults: &mut Faults) -> Option<XdsTls> {
-        let path = |text: &str| (!text.is_empty()).then(|| PathBuf::from(text));
-        let cert = path(&self.config_grpc_xds_client_tls_cert);
-        let key = path(&self.config_grpc_xds_client_tls_key);
+        let cert = words::path(&self.config_grpc_xds_client_tls_cert);
+        let key = words::path(&self.config_grpc_xds_client_tls_key);
         let names = ["CONFIG_GRPC_XDS_CLIENT_TLS_CERT", "CONFIG_GRPC_XDS_CLIENT_TLS_KEY"];
         let identity = match (cert, key) {
             (Some(cert), Some(key)) => Some((cert, key)),
@@ -202,7 +201,7 @@ impl RawXds {
         };
         let san = &self.config_grpc_xds_server_tls_san;
         Some(XdsTls {
-            ca: path(&self.config_grpc_xds_server_tls_cacert),
+            ca: words::path(&self.config_grpc_xds_server_tls_cacert),
             identity,
             server_name: (!san.is_empty()).then(|| san.clone()),
         })
@@ -276,7 +275,7 @@ fn metadata_pairs(text: &str) -> Read<Vec<(String, String)>> {
         let (key, value) = part.split_once('=')?;
         (!key.is_empty()).then(|| (key.to_owned(), value.to_owned()))
     };
-    split(text).map(pair).collect::<Option<_>>().ok_or("`key=value,key2=value2`")
+    words::parts(text).map(pair).collect::<Option<_>>().ok_or("`key=value,key2=value2`")
 }
 
 fn headers(text: &str) -> Option<Vec<(HeaderName, HeaderValue)>> {
@@ -286,9 +285,5 @@ fn headers(text: &str) -> Option<Vec<(HeaderName, HeaderValue)>> {
         value.set_sensitive(true);
         Some((HeaderName::from_bytes(name.trim().as_bytes()).ok()?, value))
     };
-    split(text).map(pair).collect()
-}
-
-fn split(text: &str) -> impl Iterator<Item = &str> {
-    text.split(',').map(str::trim).filter(|part| !part.is_empty())
+    words::parts(text).map(pair).collect()
 }

@@ -213,6 +213,22 @@ idempotency:
     assert_eq!(scene.service.n_ran(), 3);
 }
 
+/// A form is sent with a new boundary each time.
+#[tokio::test]
+async fn a_form_is_compared_byte_by_byte() {
+    let scene = Scene::start(POLICY).await;
+    let post = async |boundary: &str| {
+        let kind = format!("multipart/form-data; boundary={boundary}");
+        let body = format!(
+            "--{boundary}\r\ncontent-disposition: form-data; name=a\r\n\r\n1\r\n--{boundary}--\r\n"
+        );
+        scene.post_with("/pay", "k", &[("content-type", kind.as_str())], &body).await.status
+    };
+    assert_eq!(post("one").await, 201);
+    assert_eq!(post("two").await, 422);
+    assert_eq!((post("one").await, scene.service.n_ran()), (201, 1));
+}
+
 #[tokio::test]
 async fn statuses_that_are_no_outcome_are_not_stored() {
     let scene = Scene::start(POLICY).await;

@@ -29,17 +29,13 @@ impl Clock for Brittle {
     }
 }
 
-/// An Envoy in front of a service and of a filter that breaks: once the store has been asked
-/// `n_asked` times, or once it has looked at the clock `n_looked` times itself.
-pub async fn start(n_asked: i64, n_looked: i64) -> (Envoy, Service, Tidegate) {
-    let brittle = |n| Arc::new(Brittle(AtomicI64::new(n))) as Arc<dyn Clock>;
-    let bounds = MemoryBounds { max_records: 10, max_bytes: 1 << 20 };
-    let records = Records::in_memory(bounds, brittle(n_asked));
+/// A filter of this process, under the usual policy.
+pub async fn filter(records: Records, clock: Arc<dyn Clock>) -> SocketAddr {
     let tasks = TaskTracker::new();
     let protection = Protection::new(
         Arc::new(records),
         Metrics::new(10),
-        brittle(n_looked),
+        clock,
         tasks.clone(),
         ProtectionOptions { max_in_flight: 10 },
     );
@@ -56,6 +52,16 @@ pub async fn start(n_asked: i64, n_looked: i64) -> (Envoy, Service, Tidegate) {
             .add_service(service.grpc())
             .serve_with_incoming(TcpListenerStream::new(listener)),
     );
+    filter
+}
+
+/// An Envoy in front of a service and of a filter that breaks: once the store has been asked
+/// `n_asked` times, or once it has looked at the clock `n_looked` times itself.
+pub async fn start(n_asked: i64, n_looked: i64) -> (Envoy, Service, Tidegate) {
+    let brittle = |n| Arc::new(Brittle(AtomicI64::new(n))) as Arc<dyn Clock>;
+    let bounds = MemoryBounds { max_records: 10, max_bytes: 1 << 20 };
+    let records = Records::in_memory(bounds, brittle(n_asked));
+    let filter = filter(records, brittle(n_looked)).await;
     let upstream = Service::start().await;
     let limits = Tidegate::start(scene::NO_LIMITS).await;
     let envoy = scene::envoy(upstream.address, limits.grpc, filter, &[]).await;

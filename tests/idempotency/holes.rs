@@ -4,7 +4,8 @@
 use crate::outcomes::ends_as_unknown;
 use crate::scene::{POLICY, Scene, Setting};
 use crate::support::eventually;
-use crate::support::http;
+use crate::support::http::{self, Answer};
+use tokio::task::JoinHandle;
 
 /// A body that Envoy sends in one message that is larger than Tidegate takes.
 #[tokio::test]
@@ -73,17 +74,23 @@ async fn a_tidegate_that_is_killed_lets_nothing_pass() {
     assert_eq!((answer.status, scene.service.n_ran()), (503, 0));
 }
 
-#[tokio::test]
-async fn a_tidegate_that_stops_waits_for_what_runs_and_ends_the_rest_with_an_error() {
-    let settings = vec![("DRAIN_DELAY", "0s"), ("STOP_TIMEOUT", "1s")];
+/// A request that the service has, and a Tidegate that may take so long to stop.
+async fn told_to_stop_while_one_runs(timeout: &'static str) -> (Scene, JoinHandle<Answer>) {
+    let settings = vec![("DRAIN_DELAY", "0s"), ("STOP_TIMEOUT", timeout)];
     let setting = Setting { policy: Some(POLICY), settings, ..Setting::default() };
-    let mut scene = Scene::start_with(setting).await;
+    let scene = Scene::start_with(setting).await;
     let server = scene.envoy.address;
     let headers = [("x-user", "ann"), ("idempotency-key", "k")];
     let asking =
         tokio::spawn(async move { http::ask(server, "POST", "/slow", &headers, "").await });
     scene.ran(1).await;
     scene.tidegate.signal("TERM");
+    (scene, asking)
+}
+
+#[tokio::test]
+async fn a_tidegate_that_stops_waits_for_what_runs_and_ends_the_rest_with_an_error() {
+    let (mut scene, asking) = told_to_stop_while_one_runs("1s").await;
     let answer = asking.await.unwrap();
     assert_eq!(answer.status, 503, "its answer is not delivered: nobody would know of it");
     assert!(scene.tidegate.end().await.success());
@@ -91,15 +98,7 @@ async fn a_tidegate_that_stops_waits_for_what_runs_and_ends_the_rest_with_an_err
 
 #[tokio::test]
 async fn what_ends_within_the_time_to_stop_is_stored() {
-    let settings = vec![("DRAIN_DELAY", "0s"), ("STOP_TIMEOUT", "20s")];
-    let setting = Setting { policy: Some(POLICY), settings, ..Setting::default() };
-    let mut scene = Scene::start_with(setting).await;
-    let server = scene.envoy.address;
-    let headers = [("x-user", "ann"), ("idempotency-key", "k")];
-    let asking =
-        tokio::spawn(async move { http::ask(server, "POST", "/slow", &headers, "").await });
-    scene.ran(1).await;
-    scene.tidegate.signal("TERM");
+    let (mut scene, asking) = told_to_stop_while_one_runs("20s").await;
     eventually("the stop", async || scene.tidegate.log().contains("stopping").then_some(())).await;
     scene.service.open_gate();
     assert_eq!(asking.await.unwrap().status, 201);

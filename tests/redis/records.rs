@@ -182,6 +182,31 @@ async fn a_claim_whose_reply_was_lost_is_not_lost() {
     assert!(matches!(claimed, Ok(Claimed::First { .. })), "{claimed:?}");
 }
 
+/// A late reply is that of the call that was given up, not of the next one on its connection.
+#[tokio::test]
+async fn a_reply_that_comes_late_is_not_taken_for_another() {
+    let redis = Redis::start().await;
+    let proxy = Proxy::start(redis.port).await;
+    let one = RedisServers { pool_size: 1, ..at(&proxy.address()) };
+    let patient = Archive::open(servers(one.clone())).await;
+    let done = patient.start_operation("done").await;
+    assert_eq!(patient.complete(&done).await, Ok(Written::Done));
+    let impatient = RecordServers { timeout: Duration::from_millis(100), ..servers(one) };
+    let archive = Archive::open(impatient).await;
+    let n_connections = proxy.n_accepted();
+    proxy.delay(Duration::from_millis(500));
+    let late = archive.records.claim(&claim("late", 1)).await;
+    assert_eq!(late, Err(RecordsError::Store(StoreError::Timeout)));
+    proxy.delay(Duration::ZERO);
+    let next =
+        eventually("a reply in time", async || archive.records.claim(&claim("done", 2)).await.ok())
+            .await;
+    assert!(matches!(next, Claimed::Completed { .. }), "{next:?}");
+    let other = archive.records.claim(&claim("late", 2)).await;
+    assert!(matches!(other, Ok(Claimed::InProgress { .. })), "{other:?}");
+    assert_eq!(proxy.n_accepted(), n_connections, "on the same connection");
+}
+
 #[tokio::test]
 async fn a_completion_outlasts_a_connection_that_breaks() {
     let redis = Redis::start().await;

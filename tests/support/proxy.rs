@@ -64,7 +64,7 @@ impl Proxy {
         self.ways.cuts.send_modify(|cuts| *cuts += 1);
     }
 
-    /// Whether replies are lost.
+    /// Whether replies are lost. A connection that has lost one loses all that follow.
     pub fn swallow(&self, replies: bool) {
         self.ways.swallows.store(replies, Ordering::SeqCst);
     }
@@ -99,13 +99,15 @@ impl Ways {
         let (mut from_server, mut to_server) = server.into_split();
         let requests = tokio::io::copy(&mut from_client, &mut to_server);
         let replies = async {
-            let mut piece = vec![0; 64 * 1024];
+            let (mut piece, mut broken) = (vec![0; 64 * 1024], false);
             while let Ok(n @ 1..) = from_server.read(&mut piece).await {
                 let delay = *self.delay.borrow();
                 if !delay.is_zero() {
                     tokio::time::sleep(delay).await;
                 }
-                if self.swallows.load(Ordering::SeqCst) {
+                // No network leaves a piece out and goes on.
+                broken |= self.swallows.load(Ordering::SeqCst);
+                if broken {
                     self.n_swallowed.fetch_add(1, Ordering::SeqCst);
                 } else if to_client.write_all(&piece[..n]).await.is_err() {
                     return;

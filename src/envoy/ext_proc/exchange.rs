@@ -178,13 +178,14 @@ impl Exchange {
     }
 
     async fn request_body(&mut self, body: HttpBody) -> Result<ProcessingResponse, Violation> {
-        if matches!(self.state, State::Passed) {
-            return Ok(reply::go_on(To::RequestBody));
-        }
         self.body_came.store(true, Ordering::Relaxed);
         match std::mem::replace(&mut self.state, State::Start) {
             State::Keyed(keyed) => Ok(self.claim(*keyed, body.body, To::RequestBody).await),
-            state @ (State::Start | State::Running(_) | State::Passed | State::Answered) => {
+            State::Passed => {
+                self.state = State::Passed;
+                Ok(reply::go_on(To::RequestBody))
+            }
+            state @ (State::Start | State::Running(_) | State::Answered) => {
                 self.state = state;
                 Err(Violation::OutOfTurn)
             }

@@ -3,6 +3,7 @@
 mod json;
 mod number;
 
+use super::head;
 use super::operation::{Fingerprint, frame};
 use crate::rules::idempotency::{BodyRule, FingerprintRule};
 use sha2::{Digest, Sha256};
@@ -74,11 +75,10 @@ pub(super) fn split_query(path: &[u8]) -> (&[u8], &[u8]) {
 /// The values of a header. Of a content type only the media type counts: a boundary or a charset is
 /// chosen anew by some clients.
 fn values<'a>(content: &Content<'a>, name: &str) -> Vec<Cow<'a, [u8]>> {
-    let lines = content.headers.iter().filter(|(found, _)| found == name);
-    let value = |(_, value): &'a (String, Vec<u8>)| {
-        if name == "content-type" { media_type(value).into() } else { value.as_slice().into() }
+    let value = |value: &'a [u8]| {
+        if name == "content-type" { media_type(value).into() } else { value.into() }
     };
-    lines.map(value).collect()
+    head::values(content.headers, name).map(value).collect()
 }
 
 fn media_type(value: &[u8]) -> Vec<u8> {
