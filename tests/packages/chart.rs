@@ -53,6 +53,7 @@ fn everything() -> Value {
         "idempotency": {
             "policy": read("config/idempotency.yaml"),
             "from": [{ "podSelector": { "matchLabels": { "app": "envoy" } } }],
+            "envoySan": "spiffe://mesh/envoy",
         },
         "settings": { "LOG_LEVEL": "debug", "SHADOW_MODE": true, "MEMORY_MAX_BUCKETS": "2000000" },
         "metrics": { "serviceMonitor": true },
@@ -100,17 +101,29 @@ fn the_chart_makes_sound_manifests_of_everything() {
         ("REDIS_AUTH_FILE", "/etc/tidegate/redis/auth"),
         ("LOCAL_FALLBACK_SHARE", "1/3"),
         ("GRPC_CLIENT_TLS_SAN", "envoy"),
+        ("IDEMPOTENCY_CLIENT_TLS_CACERT", "/etc/tidegate/tls/ca.crt"),
+        ("IDEMPOTENCY_CLIENT_TLS_SAN", "spiffe://mesh/envoy"),
         ("MEMORY_MAX_BUCKETS", "2000000"),
         ("SHADOW_MODE", "true"),
     ] {
         assert_eq!(environment.get(name), Some(&value), "{name}");
     }
+    assert!(!environment.contains_key("IDEMPOTENCY_INSECURE"));
     let pod = &one(&manifests, "Deployment")["spec"]["template"]["spec"];
     assert_eq!(pod["containers"][0]["image"], "registry.example.com/tidegate:1.2.3");
     assert_eq!(pod["nodeSelector"]["disk"], "fast");
     let reached = &one(&manifests, "NetworkPolicy")["spec"]["ingress"][1];
     assert_eq!(reached["ports"][0]["port"], "idempotency");
     assert_eq!(reached["from"][0]["podSelector"]["matchLabels"]["app"], "envoy");
+}
+
+#[test]
+fn the_filter_of_those_with_a_certificate_needs_no_network_policy() {
+    let mut values = everything();
+    values["idempotency"]["from"] = json!([]);
+    let manifests = made_of(&values);
+    assert!(!kinds(&manifests).contains(&"NetworkPolicy"));
+    are_sound(&manifests);
 }
 
 #[test]
@@ -146,6 +159,7 @@ fn values_that_make_no_sense_are_refused() {
         (json!({ "replica": 3 }), "additional properties 'replica' not allowed"),
         (json!({ "redis": { "url": "" } }), "redis.url is empty"),
         (json!({ "idempotency": { "policy": "x" } }), "idempotency.from is empty"),
+        (json!({ "idempotency": { "policy": "x", "envoySan": "e" } }), "tls.secret is empty"),
         (json!({ "policies": { "a b": "x" } }), "invalid propertyName 'a b'"),
         (json!({ "settings": { "MEMORY_MAX_BUCKETS": 2_000_000 } }), "got number"),
         (json!({ "replicas": 0 }), "minimum"),
