@@ -84,16 +84,6 @@ async fn settings_that_are_faulty_are_all_named_and_nothing_starts() {
 }
 
 #[tokio::test]
-async fn a_port_in_use_ends_the_start_with_its_setting() {
-    let tidegate = Tidegate::start(&policy(5)).await;
-    let port = tidegate.http.port().to_string();
-    let (code, log) = refuses_to_start(&[("GRPC_PORT", &port)]).await;
-    assert_eq!(code, Some(1), "{log}");
-    let expected = format!("GRPC_PORT/--grpc-port {port} on 127.0.0.1: address in use");
-    assert!(log.contains(&expected), "{log}");
-}
-
-#[tokio::test]
 async fn a_faulty_policy_at_the_start_leaves_it_unready_until_it_is_mended() {
     let tidegate = Tidegate::start_unready("domain: [\n", &[]).await;
     logged(&tidegate, "policies are faulty").await;
