@@ -333,10 +333,12 @@ impl Drop for Execution {
     }
 }
 
-async fn release(protection: Arc<Protection>, token: Token, reason: Released) {
+/// Gives an operation back; whether the store has answered.
+pub(super) async fn release(protection: Arc<Protection>, token: Token, reason: Released) -> bool {
     let asked = Instant::now();
     let written = protection.records.release(&token).await;
     let series = &protection.metrics.idempotency;
     series.store_took(RecordOp::Release, asked.elapsed());
     series.released(if written.is_ok() { reason.word() } else { "failed" });
+    written.is_ok()
 }

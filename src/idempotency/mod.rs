@@ -26,6 +26,7 @@ mod record;
 mod records;
 mod redis;
 mod verdict;
+mod withdrawal;
 
 pub use answer::{Answer, Problem};
 pub use claim::{Attempt, Claim, Claimed, Terms, Token, Written};

@@ -37,6 +37,7 @@ pub async fn filter(records: Records, clock: Arc<dyn Clock>, policy: &str) -> So
         Metrics::new(10),
         clock,
         tasks.clone(),
+        CancellationToken::new(),
         ProtectionOptions { max_in_flight: 10 },
     );
     let folder = tempfile::tempdir().unwrap();
