@@ -3,8 +3,8 @@
 use crate::answers::problem;
 use crate::scene::{POLICY, Scene, Setting};
 use crate::support::eventually;
-use crate::support::http::Answer;
-use http::Request;
+use crate::support::http::{self, Answer};
+use ::http::Request;
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper_util::rt::TokioIo;
@@ -184,6 +184,24 @@ async fn an_upstream_that_is_slower_than_the_lease_is_waited_for() {
     assert_eq!(first.status, 201);
     assert_eq!(scene.post("/slow", "k", "").await.header("idempotent-replayed"), "true");
     assert_eq!(scene.service.n_ran(), 1);
+}
+
+#[tokio::test]
+async fn a_request_outlives_the_age_of_the_connection_that_it_is_protected_over() {
+    let ages = [("GRPC_MAX_CONNECTION_AGE", "1s"), ("GRPC_MAX_CONNECTION_AGE_GRACE", "0s")];
+    let scene = Scene::start_with(Setting { settings: ages.into(), ..Setting::default() }).await;
+    let (first, ()) = tokio::join!(scene.post("/slow", "k", ""), async {
+        scene.ran(1).await;
+        let stats = "/stats?filter=cluster.idempotency.upstream_cx_close_notify";
+        eventually("Envoy to be asked to go", async || {
+            let asked = http::get(scene.envoy.admin, stats, &[]).await.body;
+            (!asked.trim_end().ends_with(": 0")).then_some(())
+        })
+        .await;
+        scene.service.open_gate();
+    });
+    assert_eq!(first.status, 201);
+    assert_eq!(scene.post("/slow", "k", "").await.header("idempotent-replayed"), "true");
 }
 
 #[tokio::test]
