@@ -8,7 +8,9 @@ use ::http::Request;
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper_util::rt::TokioIo;
+use std::net::SocketAddr;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
 
 const LOCAL_REPLY: &str = "indeterminate_total{cause=\"local_reply\"}";
 const NOT_SENT: &str = "release_total{reason=\"not_sent\"}";
@@ -80,16 +82,31 @@ async fn a_request_that_was_never_sent_gives_its_key_back() {
     }
 }
 
+/// A service that takes one request, answers nothing, and is then reached by nobody.
+async fn gone_after_one() -> (SocketAddr, JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let taking = tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        stream.readable().await.unwrap();
+        drop(listener);
+        drop(stream);
+    });
+    (address, taking)
+}
+
 #[tokio::test]
 async fn with_retries_a_failed_connection_proves_nothing() {
-    // The first attempt reaches the service, which resets it; the second finds nobody.
     let retrying = "route: { cluster: service, retry_policy: { retry_on: \"reset,connect-failure\", \
                     num_retries: 1 } }";
-    let scene = Scene::start_with(routed(retrying)).await;
-    assert_eq!(scene.post("/reset", "k", "").await.status, 503);
-    assert_eq!(scene.service.n_ran(), 2);
-    ends_as_unknown(&scene.post("/reset", "k", "").await);
-    assert_eq!(scene.count(NOT_SENT).await, 0);
+    let (service, taking) = gone_after_one().await;
+    let port = format!("port_value: {} }}", service.port());
+    let changes = [routed(retrying).changes, vec![("port_value: 8000 }", port)]].concat();
+    let scene = Scene::start_with(Setting { changes, ..Setting::default() }).await;
+    assert_eq!(scene.post("/pay", "k", "").await.status, 503);
+    taking.await.unwrap();
+    ends_as_unknown(&scene.post("/pay", "k", "").await);
+    assert_eq!((scene.count(LOCAL_REPLY).await, scene.count(NOT_SENT).await), (1, 0));
 }
 
 #[tokio::test]
