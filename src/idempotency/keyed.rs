@@ -1,5 +1,6 @@
 //! A request with a key: claims its operation once its body is there.
 
+use super::amends::Amends;
 use super::answer::{Answer, Problem};
 use super::claim::{Attempt, Claim, Claimed, Terms};
 use super::error::RecordsError;
@@ -120,7 +121,7 @@ impl Keyed {
         tracing::debug!(%error, operation = self.operation.prefix(), "not claimed");
         let next = self.unavailable();
         if matches!(next, Next::Answer(_)) && error.may_be_lost() {
-            self.protection.withdraw(claim);
+            self.protection.make(Amends::Withdraw(claim));
         }
         next
     }

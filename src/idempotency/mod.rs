@@ -4,6 +4,7 @@
 //! records live. Their keys, their memory and their failures have nothing in common with those of
 //! rate limits.
 
+mod amends;
 mod answer;
 mod caller;
 mod claim;
@@ -26,7 +27,6 @@ mod record;
 mod records;
 mod redis;
 mod verdict;
-mod withdrawal;
 
 pub use answer::{Answer, Problem};
 pub use claim::{Attempt, Claim, Claimed, Terms, Token, Written};

@@ -540,11 +540,27 @@ async fn a_renewal_that_fails_is_tried_again_soon() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_cannot_be_stored_is_delivered_and_counted() {
-    let house = failing_house(route(), [None, REFUSED, REFUSED, REFUSED]);
+async fn an_answer_that_cannot_be_stored_is_delivered_counted_and_stored_later() {
+    let house = failing_house(route(), [None, REFUSED, REFUSED, REFUSED, None, OPEN]);
     let mut execution = run(&house, "k", b"").await;
     let head = ResponseHead { ends: true, ..answer("200", &[]) };
     assert_eq!(execution.answered(&head).await, Rest::Unwanted);
     assert_eq!(house.count("complete_total{result=\"failed\"}"), 1);
     assert_eq!(refused(&house, "k", b"").await.details, "idem_in_progress");
+    house.clock.advance((LEASE * 2).into());
+    house.rest().await;
+    assert_eq!(house.count("complete_total{result=\"ok\"}"), 1);
+    assert_eq!(refused(&house, "k", b"").await.details, "idem_replay");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_given_back_is_so_later() {
+    let house = failing_house(route(), [None, OPEN, OPEN]);
+    let mut execution = run(&house, "k", b"").await;
+    let head = ResponseHead { ends: true, ..answer("500", &[]) };
+    assert_eq!(execution.answered(&head).await, Rest::Unwanted);
+    assert_eq!(house.count("release_total{reason=\"failed\"}"), 1);
+    house.rest().await;
+    assert_eq!(house.count("release_total{reason=\"status\"}"), 1);
+    let _next = run(&house, "k", b"").await;
 }
