@@ -1,5 +1,6 @@
 //! An operation that runs: from its claim to its outcome, or to the doubt whether it ran.
 
+use super::amends::{self, Amends};
 use super::claim::{Attempt, Token, Written};
 use super::head::{Headers, ResponseHead};
 use super::outcome::{NotStored, Outcome, StoredAnswer};
@@ -239,8 +240,7 @@ impl Execution {
             Phase::Answering(collected) => {
                 let Collected { answer, retention, room, .. } = *collected;
                 self.protection.metrics.idempotency.stored(answer.body.len());
-                self.complete(Outcome::Stored(Arc::new(answer)), retention).await;
-                drop(room);
+                self.complete(Outcome::Stored(Arc::new(answer)), retention, room).await;
             }
             Phase::Trailing { status, retention } => {
                 let verdict = Verdict::of_trailers(trailers, &self.route.response);
@@ -252,20 +252,21 @@ impl Execution {
 
     async fn note(&mut self, told: NotStored, reason: NotKept, retention: Duration) {
         self.protection.metrics.idempotency.not_stored(reason.word());
-        self.complete(Outcome::NotStored(told), retention).await;
+        self.complete(Outcome::NotStored(told), retention, None).await;
     }
 
-    /// Stores an outcome, also if nobody waits for it any longer.
-    async fn complete(&mut self, outcome: Outcome, retention: Duration) {
+    /// Stores an outcome, also if nobody waits for it any longer, and later if need be.
+    async fn complete(
+        &mut self,
+        outcome: Outcome,
+        retention: Duration,
+        room: Option<OwnedSemaphorePermit>,
+    ) {
         self.end();
         let (protection, token) = (Arc::clone(&self.protection), self.token);
         let storing = async move {
-            let asked = Instant::now();
-            let written = protection.records.complete(&token, &outcome, retention).await;
-            protection.metrics.idempotency.store_took(RecordOp::Complete, asked.elapsed());
-            protection.metrics.idempotency.completed(written.map_or("failed", Written::word));
-            if !matches!(written, Ok(Written::Done)) {
-                tracing::debug!(?written, operation = token.operation.prefix(), "not completed");
+            if !amends::complete(&protection, &token, &outcome, retention).await {
+                protection.make(Amends::Complete { token, outcome, retention, _room: room });
             }
         };
         // Only a panic ends it early, and then the claim ends with its lease.
@@ -333,10 +334,9 @@ impl Drop for Execution {
     }
 }
 
+/// Gives an operation back, later if need be.
 async fn release(protection: Arc<Protection>, token: Token, reason: Released) {
-    let asked = Instant::now();
-    let written = protection.records.release(&token).await;
-    let series = &protection.metrics.idempotency;
-    series.store_took(RecordOp::Release, asked.elapsed());
-    series.released(if written.is_ok() { reason.word() } else { "failed" });
+    if !amends::release(&protection, &token, reason).await {
+        protection.make(Amends::Release(token, reason));
+    }
 }

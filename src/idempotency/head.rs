@@ -74,11 +74,12 @@ impl ResponseHead {
     }
 }
 
-/// The values of a header.
+/// The values of a header. Envoy knows `host` by its name in HTTP/2.
 pub(super) fn values<'a, 'n>(
     headers: &'a [(String, Vec<u8>)],
     name: &'n str,
 ) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
+    let name = if name == "host" { ":authority" } else { name };
     headers.iter().filter(move |(found, _)| found == name).map(|(_, value)| value.as_slice())
 }
 

@@ -1,5 +1,6 @@
 //! A request with a key: claims its operation once its body is there.
 
+use super::amends::Amends;
 use super::answer::{Answer, Problem};
 use super::claim::{Attempt, Claim, Claimed, Terms};
 use super::error::RecordsError;
@@ -102,7 +103,7 @@ impl Keyed {
             Ok(Claimed::NotStored(told)) => self.refuse(&Problem::NotStored(told)),
             Ok(Claimed::Mismatch) => self.refuse(&Problem::KeyReused),
             Ok(Claimed::Unverifiable) => self.refuse(&Problem::Unverifiable),
-            Err(error) => self.failed(error),
+            Err(error) => self.failed(error, claim),
         }
     }
 
@@ -116,9 +117,13 @@ impl Keyed {
         Next::Forward(Box::new(Execution::new(protection, route, token, attempt, began, in_flight)))
     }
 
-    fn failed(&self, error: RecordsError) -> Next {
+    fn failed(&self, error: RecordsError, claim: Claim) -> Next {
         tracing::debug!(%error, operation = self.operation.prefix(), "not claimed");
-        self.unavailable()
+        let next = self.unavailable();
+        if matches!(next, Next::Answer(_)) && error.may_be_lost() {
+            self.protection.make(Amends::Withdraw(claim));
+        }
+        next
     }
 
     /// Nobody can say whether it ran.

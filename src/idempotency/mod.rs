@@ -4,6 +4,7 @@
 //! records live. Their keys, their memory and their failures have nothing in common with those of
 //! rate limits.
 
+mod amends;
 mod answer;
 mod caller;
 mod claim;

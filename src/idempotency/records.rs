@@ -94,14 +94,14 @@ impl Records {
         retention: Duration,
     ) -> Result<Written, RecordsError> {
         let complete = || self.complete_once(token, outcome, retention);
-        let (written, n_lost) = self.insist(COMPLETIONS, complete).await?;
-        Ok(settled(written, n_lost))
+        let (written, was_lost) = self.insist(COMPLETIONS, complete).await?;
+        Ok(settled(written, was_lost))
     }
 
     /// Gives an operation back that did not run; tried twice.
     pub async fn release(&self, token: &Token) -> Result<Written, RecordsError> {
-        let (written, n_lost) = self.insist(RELEASES, || self.release_once(token)).await?;
-        Ok(settled(written, n_lost))
+        let (written, was_lost) = self.insist(RELEASES, || self.release_once(token)).await?;
+        Ok(settled(written, was_lost))
     }
 
     /// What is known of the Redis, if it is one.
@@ -158,18 +158,21 @@ impl Records {
         }
     }
 
-    /// Asks until there is an answer, so often at most; with how many may have been lost.
+    /// Asks until there is an answer, so often at most; with whether one may have been lost. If there is
+    /// none, an error by which it may have been done stands for those that came after it.
     async fn insist<T, F: Future<Output = Result<T, RecordsError>>>(
         &self,
         most: u32,
         ask: impl Fn() -> F,
-    ) -> Result<(T, u32), RecordsError> {
-        let mut n_lost = 0;
+    ) -> Result<(T, bool), RecordsError> {
+        let mut lost = None;
         for n in 1.. {
             match ask().await {
-                Ok(answer) => return Ok((answer, n_lost)),
-                Err(error) if n >= most || !error.may_pass_soon() => return Err(error),
-                Err(error) => n_lost += u32::from(error.may_be_lost()),
+                Ok(answer) => return Ok((answer, lost.is_some())),
+                Err(error) if n >= most || !error.may_pass_soon() => {
+                    return Err(lost.unwrap_or(error));
+                }
+                Err(error) => lost = lost.or(error.may_be_lost().then_some(error)),
             }
             let pause = (self.patience / 5).min(Duration::from_millis(10));
             sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
@@ -183,9 +186,9 @@ impl Records {
 }
 
 /// What has ended already was ended by us, if an answer to that was lost.
-const fn settled(written: Written, n_lost: u32) -> Written {
+const fn settled(written: Written, was_lost: bool) -> Written {
     match written {
-        Written::Already if n_lost > 0 => Written::Done,
+        Written::Already if was_lost => Written::Done,
         Written::Done | Written::Stale | Written::Already | Written::Missing => written,
     }
 }

@@ -93,11 +93,11 @@ where
     type Body = B;
 }
 
-/// When a connection is asked to go, and how long after that it is cut off.
+/// When a connection is asked to go, and how long after that it is cut off; none: its calls end it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MaxAge {
     pub(super) age: Duration,
-    pub(super) grace: Duration,
+    pub(super) grace: Option<Duration>,
 }
 
 /// What ends everything that lives long.
@@ -277,8 +277,8 @@ impl Connections {
     async fn is_cut_off(&self) {
         let overdue = async {
             match self.max_age {
-                Some(MaxAge { grace, .. }) => sleep(grace).await,
-                None => std::future::pending().await,
+                Some(MaxAge { grace: Some(grace), .. }) => sleep(grace).await,
+                Some(MaxAge { grace: None, .. }) | None => std::future::pending().await,
             }
         };
         tokio::select! {
@@ -382,7 +382,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_is_asked_to_go_at_its_age_and_cut_off_after_the_grace() {
-        let max_age = MaxAge { age: Duration::from_secs(30), grace: Duration::from_secs(5) };
+        let grace = Duration::from_secs(5);
+        let max_age = MaxAge { age: Duration::from_secs(30), grace: Some(grace) };
         let forever = Router::new().fallback(std::future::pending::<()>);
         let started = Instant::now();
         let (mut peer, served) = begun(Some(max_age), forever).await;
@@ -392,7 +393,7 @@ mod tests {
         let asked = started.elapsed();
         assert!((27..=33).contains(&asked.as_secs()), "{asked:?}");
         served.await.unwrap();
-        assert_eq!(started.elapsed().as_secs(), (asked + max_age.grace).as_secs());
+        assert_eq!(started.elapsed().as_secs(), (asked + grace).as_secs());
     }
 
     #[test]

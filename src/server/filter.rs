@@ -66,6 +66,7 @@ impl Filter {
             Arc::clone(metrics),
             Arc::clone(clock),
             life.tasks.clone(),
+            life.stop.clone(),
             ProtectionOptions { max_in_flight },
         );
         Self {

@@ -202,7 +202,9 @@ impl Parts {
             None => None,
         };
         let router = filter::router(service, api.as_ref(), settings.knows_callers())?;
-        Connections::grpc(max_age(listen), life.clone())
+        // A call lasts as long as a request: cut off, nobody would know whether that ran.
+        let max_age = max_age(listen).map(|age| MaxAge { grace: None, ..age });
+        Connections::grpc(max_age, life.clone())
             .over(tls)
             .introducing(settings.knows_callers())
             .serve(listener, router);
@@ -311,5 +313,5 @@ fn envoy_options(answers: &Answers) -> Result<envoy::Options, InvalidHeaderName>
 
 fn max_age(listen: &Listen) -> Option<MaxAge> {
     let age = listen.grpc_max_connection_age?;
-    Some(MaxAge { age, grace: listen.grpc_max_connection_age_grace })
+    Some(MaxAge { age, grace: Some(listen.grpc_max_connection_age_grace) })
 }

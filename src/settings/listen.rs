@@ -28,7 +28,7 @@ pub(super) struct RawListen {
     /// Age at which a gRPC connection is asked to go (10 % more or less); 0: never
     #[arg(long, env = "GRPC_MAX_CONNECTION_AGE", value_name = "DURATION", default_value = "24h")]
     grpc_max_connection_age: String,
-    /// How long after that it is cut off
+    /// How long after that it is cut off; on the port of the idempotency filter its calls end it
     #[arg(
         long,
         env = "GRPC_MAX_CONNECTION_AGE_GRACE",

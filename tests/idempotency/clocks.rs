@@ -120,7 +120,7 @@ impl Edge {
         let metrics = Metrics::new(1);
         let series = metrics.record_store_series();
         let records = Records::in_redis(servers, series, &tasks, &stop).unwrap();
-        let filter = defects::filter(records, Arc::new(clock)).await;
+        let filter = defects::filter(records, Arc::new(clock), POLICY).await;
         let envoy = scene::envoy(service.address, limits.grpc, filter, &[]).await;
         Self { envoy, _stop: stop.drop_guard() }
     }

@@ -29,19 +29,20 @@ impl Clock for Brittle {
     }
 }
 
-/// A filter of this process, under the usual policy.
-pub async fn filter(records: Records, clock: Arc<dyn Clock>) -> SocketAddr {
+/// A filter of this process.
+pub async fn filter(records: Records, clock: Arc<dyn Clock>, policy: &str) -> SocketAddr {
     let tasks = TaskTracker::new();
     let protection = Protection::new(
         Arc::new(records),
         Metrics::new(10),
         clock,
         tasks.clone(),
+        CancellationToken::new(),
         ProtectionOptions { max_in_flight: 10 },
     );
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("idempotency.yaml");
-    std::fs::write(&file, scene::POLICY).unwrap();
+    std::fs::write(&file, policy).unwrap();
     protection.install(tidegate::config::load_idempotency(&file).unwrap().policy);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let filter = listener.local_addr().unwrap();
@@ -61,7 +62,7 @@ pub async fn start(n_asked: i64, n_looked: i64) -> (Envoy, Service, Tidegate) {
     let brittle = |n| Arc::new(Brittle(AtomicI64::new(n))) as Arc<dyn Clock>;
     let bounds = MemoryBounds { max_records: 10, max_bytes: 1 << 20 };
     let records = Records::in_memory(bounds, brittle(n_asked));
-    let filter = filter(records, brittle(n_looked)).await;
+    let filter = filter(records, brittle(n_looked), scene::POLICY).await;
     let upstream = Service::start().await;
     let limits = Tidegate::start(scene::NO_LIMITS).await;
     let envoy = scene::envoy(upstream.address, limits.grpc, filter, &[]).await;

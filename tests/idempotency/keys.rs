@@ -74,6 +74,16 @@ async fn a_key_is_needed_where_the_policy_says_so() {
 }
 
 #[tokio::test]
+async fn a_path_that_is_written_otherwise_needs_a_key_all_the_same() {
+    let scene = Scene::start(POLICY).await;
+    for path in ["//must/pay", "/x/../must/pay", "/x/%2e%2e/must/pay", "/%6dust/pay"] {
+        let refused = scene.ask("POST", path, &[("x-user", "ann")], "").await;
+        assert_eq!(problem(&refused), "key-missing", "{path}");
+    }
+    assert_eq!(scene.service.n_ran(), 0);
+}
+
+#[tokio::test]
 async fn a_caller_of_whom_nothing_is_known_is_refused() {
     let scene = Scene::start(POLICY).await;
     let answer = scene.ask("POST", "/pay", &[("idempotency-key", "k")], "").await;

@@ -3,12 +3,14 @@
 use crate::answers::problem;
 use crate::scene::{POLICY, Scene, Setting};
 use crate::support::eventually;
-use crate::support::http::Answer;
-use http::Request;
+use crate::support::http::{self, Answer};
+use ::http::Request;
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper_util::rt::TokioIo;
+use std::net::SocketAddr;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
 
 const LOCAL_REPLY: &str = "indeterminate_total{cause=\"local_reply\"}";
 const NOT_SENT: &str = "release_total{reason=\"not_sent\"}";
@@ -80,16 +82,31 @@ async fn a_request_that_was_never_sent_gives_its_key_back() {
     }
 }
 
+/// A service that takes one request, answers nothing, and is then reached by nobody.
+async fn gone_after_one() -> (SocketAddr, JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let taking = tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        stream.readable().await.unwrap();
+        drop(listener);
+        drop(stream);
+    });
+    (address, taking)
+}
+
 #[tokio::test]
 async fn with_retries_a_failed_connection_proves_nothing() {
-    // The first attempt reaches the service, which resets it; the second finds nobody.
     let retrying = "route: { cluster: service, retry_policy: { retry_on: \"reset,connect-failure\", \
                     num_retries: 1 } }";
-    let scene = Scene::start_with(routed(retrying)).await;
-    assert_eq!(scene.post("/reset", "k", "").await.status, 503);
-    assert_eq!(scene.service.n_ran(), 2);
-    ends_as_unknown(&scene.post("/reset", "k", "").await);
-    assert_eq!(scene.count(NOT_SENT).await, 0);
+    let (service, taking) = gone_after_one().await;
+    let port = format!("port_value: {} }}", service.port());
+    let changes = [routed(retrying).changes, vec![("port_value: 8000 }", port)]].concat();
+    let scene = Scene::start_with(Setting { changes, ..Setting::default() }).await;
+    assert_eq!(scene.post("/pay", "k", "").await.status, 503);
+    taking.await.unwrap();
+    ends_as_unknown(&scene.post("/pay", "k", "").await);
+    assert_eq!((scene.count(LOCAL_REPLY).await, scene.count(NOT_SENT).await), (1, 0));
 }
 
 #[tokio::test]
@@ -184,6 +201,24 @@ async fn an_upstream_that_is_slower_than_the_lease_is_waited_for() {
     assert_eq!(first.status, 201);
     assert_eq!(scene.post("/slow", "k", "").await.header("idempotent-replayed"), "true");
     assert_eq!(scene.service.n_ran(), 1);
+}
+
+#[tokio::test]
+async fn a_request_outlives_the_age_of_the_connection_that_it_is_protected_over() {
+    let ages = [("GRPC_MAX_CONNECTION_AGE", "1s"), ("GRPC_MAX_CONNECTION_AGE_GRACE", "0s")];
+    let scene = Scene::start_with(Setting { settings: ages.into(), ..Setting::default() }).await;
+    let (first, ()) = tokio::join!(scene.post("/slow", "k", ""), async {
+        scene.ran(1).await;
+        let stats = "/stats?filter=cluster.idempotency.upstream_cx_close_notify";
+        eventually("Envoy to be asked to go", async || {
+            let asked = http::get(scene.envoy.admin, stats, &[]).await.body;
+            (!asked.trim_end().ends_with(": 0")).then_some(())
+        })
+        .await;
+        scene.service.open_gate();
+    });
+    assert_eq!(first.status, 201);
+    assert_eq!(scene.post("/slow", "k", "").await.header("idempotent-replayed"), "true");
 }
 
 #[tokio::test]

@@ -1,8 +1,9 @@
 //! Requests and answers without an end in sight: they pass as they come, or are given up in time.
 
 use crate::defects;
-use crate::scene::{self, POLICY, Scene, Setting};
+use crate::scene::{self, NO_LIMITS, POLICY, Scene, Setting};
 use crate::support::http;
+use crate::support::tidegate::Tidegate;
 use ::http::{Request, Response};
 use futures_util::StreamExt;
 use http_body_util::{BodyExt, StreamBody};
@@ -12,8 +13,11 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
+use tidegate::clock::{Clock, SystemClock};
+use tidegate::idempotency::{MemoryBounds, Records};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -87,6 +91,24 @@ async fn a_stream_with_a_key_that_does_not_end_is_given_up_and_claims_nothing() 
     let headers = [("x-user", "ann"), ("idempotency-key", "k")];
     let another = http::ask(envoy.address, "POST", "/pay", &headers, "another").await;
     assert_eq!((another.status, service.n_ran()), (201, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shadow_lets_a_stream_with_a_key_pass_once_it_is_given_up() {
+    let policy = POLICY.replace("defaults:", "defaults:\n    shadow: true");
+    let bounds = MemoryBounds { max_records: 10, max_bytes: 1 << 20 };
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+    let records = Records::in_memory(bounds, Arc::clone(&clock));
+    let filter = defects::filter(records, clock, &policy).await;
+    let limits = Tidegate::start(NO_LIMITS).await;
+    let envoy = scene::envoy(echo().await, limits.grpc, filter, &[]).await;
+    let (pieces, answer) = call(envoy.address, Some("k")).await;
+    pieces.send("one").await.unwrap();
+    let answer = answer.await;
+    assert_eq!((answer.status().as_u16(), answer.headers().get("grpc-status")), (200, None));
+    pieces.send("two").await.unwrap();
+    drop(pieces);
+    assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "onetwo");
 }
 
 #[tokio::test]

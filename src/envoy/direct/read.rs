@@ -163,8 +163,10 @@ fn duration(
     default: Duration,
     (least, most): (Duration, Duration),
 ) -> Result<Duration, Status> {
-    let Some(asked) = asked else { return Ok(default) };
-    let found = Duration::try_from(*asked).ok();
+    let Some(mut asked) = asked.copied() else { return Ok(default) };
+    // The crate negates what it is given, which the smallest number does not bear.
+    asked.seconds = asked.seconds.clamp(i64::MIN / 2, i64::MAX / 2);
+    let found = Duration::try_from(asked).ok();
     found.filter(|found| (least..=most).contains(found)).ok_or_else(|| {
         let expected = format!("{} s to {} s", least.as_secs(), most.as_secs());
         invalid(field, format!("{asked}"), expected)

@@ -260,6 +260,8 @@ async fn what_is_faulty_in_a_claim_is_named() {
         (ClaimRequest { fingerprint: long(201), ..claim(1) }, "fingerprint: found 201 bytes"),
         (ClaimRequest { lease: seconds(0), ..claim(1) }, "lease: found 0s, expected 1 s to 3600 s"),
         (ClaimRequest { lease: seconds(-5), ..claim(1) }, "lease: found -5s, expected 1 s"),
+        (ClaimRequest { lease: seconds(i64::MIN), ..claim(1) }, "lease: found -4"),
+        (ClaimRequest { lease: seconds(i64::MAX), ..claim(1) }, "lease: found 4"),
         (ClaimRequest { lease: seconds(3601), ..claim(1) }, "lease: found 3601s, expected 1 s"),
         (ClaimRequest { retention: seconds(59), ..claim(1) }, "retention: found 59s, expected 60"),
         (

@@ -98,16 +98,22 @@ impl Exchange {
         }
     }
 
-    /// Answers a request whose body has not come. Nothing is claimed, so it may also pass where we
-    /// only observe; but Envoy waits for nothing now, and takes only an answer.
+    /// Answers a request whose body has not come. Nothing is claimed, so where we only observe Envoy may
+    /// go on without us: it waits for no reply that could say so.
     async fn give_up(mut self) {
-        if let State::Keyed(keyed) = &self.state
-            && let Next::Answer(answer) = keyed.give_up()
-            && self.replies.send(reply::answer(answer, self.is_grpc)).await.is_ok()
-        {
-            self.state = State::Answered;
-            self.end().await;
+        let State::Keyed(keyed) = &self.state else { return };
+        match keyed.give_up() {
+            Next::Answer(answer) => {
+                let answer = reply::answer(answer, self.is_grpc);
+                if self.replies.send(answer).await.is_err() {
+                    return;
+                }
+                self.state = State::Answered;
+            }
+            Next::Pass => self.state = State::Passed,
+            Next::Forward(_) => return,
         }
+        self.end().await;
     }
 
     async fn reply(&mut self, message: ProcessingRequest) -> Result<Result<(), Gone>, Violation> {

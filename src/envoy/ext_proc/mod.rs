@@ -94,7 +94,9 @@ impl ExternalProcessor for ExtProc {
         request: Request<Streaming<ProcessingRequest>>,
     ) -> Result<Response<Replies>, Status> {
         if !self.is_for(request.extensions().get()) {
-            return Err(Status::permission_denied("the certificate is not for the name of Envoy"));
+            return Err(Status::permission_denied(
+                "the certificate does not hold the name in IDEMPOTENCY_CLIENT_TLS_SAN",
+            ));
         }
         let (sender, replies) = replies::channel();
         let (protection, cut) = (Arc::clone(&self.protection), self.cut.clone());

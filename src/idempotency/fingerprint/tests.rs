@@ -65,6 +65,18 @@ fn a_header_that_is_missing_is_not_an_empty_one() {
 }
 
 #[test]
+fn hosts_are_told_apart_if_they_are_named() {
+    let named = FingerprintRule { headers: ["host".into()].into(), ..rule(BodyRule::Raw) };
+    let at = |host: &str, rule| {
+        let headers = [(":authority".to_owned(), host.into())];
+        let content = Content { method: "POST", path: b"/", headers: &headers };
+        Begun::of(&content, rule).with_body(b"")
+    };
+    assert_ne!(at("a.example", &named), at("b.example", &named));
+    assert_eq!(at("a.example", &rule(BodyRule::Raw)), at("b.example", &rule(BodyRule::Raw)));
+}
+
+#[test]
 fn json_is_compared_by_what_it_means() {
     let one = json(br#"{"a": 1, "b": [1.0, "\u00e9"], "c": null}"#);
     assert_eq!(one, json("{\"c\":null,\"b\":[1,\"é\"],\"a\":1e0}".as_bytes()));

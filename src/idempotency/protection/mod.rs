@@ -16,6 +16,7 @@ use crate::telemetry::{IdempotencyWords, Metrics, RequestOutcome};
 use arc_swap::ArcSwapOption;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// Protects requests from running twice, by the policy in force.
@@ -27,6 +28,8 @@ pub struct Protection {
     pub(super) clock: Arc<dyn Clock>,
     /// What goes on when a client is gone.
     pub(super) tasks: TaskTracker,
+    /// What is made up for later ends with this.
+    pub(super) stop: CancellationToken,
     in_flight: Arc<Semaphore>,
     /// Bytes of answers that may be collected at a time.
     pub(super) room: Arc<Semaphore>,
@@ -63,12 +66,14 @@ pub(super) struct InFlight {
 const ROOM: usize = 256 << 20;
 
 impl Protection {
-    /// One without a policy. `tasks` runs what goes on when a client is gone.
+    /// One without a policy. `tasks` runs what goes on when a client is gone; what only mends
+    /// something `stop` ends.
     pub fn new(
         records: Arc<Records>,
         metrics: Arc<Metrics>,
         clock: Arc<dyn Clock>,
         tasks: TaskTracker,
+        stop: CancellationToken,
         options: ProtectionOptions,
     ) -> Self {
         metrics.idempotency.declare_words(&words());
@@ -79,6 +84,7 @@ impl Protection {
             metrics,
             clock,
             tasks,
+            stop,
             in_flight: Arc::new(Semaphore::new(max_in_flight)),
             room: Arc::new(Semaphore::new(ROOM)),
         }

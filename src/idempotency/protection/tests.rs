@@ -14,7 +14,7 @@ use crate::rules::idempotency::{
 };
 use crate::store::StoreError;
 use std::time::Duration;
-use tokio::time::{advance, timeout};
+use tokio::time::{Instant, advance, timeout};
 
 const LEASE: Duration = Duration::from_secs(60);
 const RETENTION: Duration = Duration::from_secs(3600);
@@ -27,6 +27,7 @@ struct House {
     clock: Arc<ManualClock>,
     metrics: Arc<Metrics>,
     tasks: TaskTracker,
+    stop: CancellationToken,
 }
 
 fn route() -> IdempotentRoute {
@@ -77,6 +78,8 @@ fn failing_house<const N: usize>(route: IdempotentRoute, faults: [Option<Fault>;
     })
 }
 
+const LOST: Option<Fault> = Some(Fault::Lost(RecordsError::Store(StoreError::Timeout)));
+const OPEN: Option<Fault> = Some(Fault::Refused(RecordsError::Store(StoreError::BreakerOpen)));
 const REFUSED: Option<Fault> = Some(Fault::Refused(RecordsError::Store(StoreError::Unreachable)));
 
 fn house_of(
@@ -86,7 +89,7 @@ fn house_of(
 ) -> House {
     let clock = Arc::new(ManualClock::at(Micros::from_secs(1_700_000_000)));
     let metrics = Metrics::new(10);
-    let tasks = TaskTracker::new();
+    let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
     let store_clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
     let records = records(Arc::clone(&store_clock));
     let protection = Arc::new(Protection::new(
@@ -94,11 +97,12 @@ fn house_of(
         Arc::clone(&metrics),
         store_clock,
         tasks.clone(),
+        stop.clone(),
         ProtectionOptions { max_in_flight },
     ));
     protection
         .install(IdempotencyPolicy { namespace: "n".into(), routes: [Arc::new(route)].into() });
-    House { protection, clock, metrics, tasks }
+    House { protection, clock, metrics, tasks, stop }
 }
 
 fn house() -> House {
@@ -152,6 +156,12 @@ fn answer(status: &str, headers: &[(&str, &str)]) -> ResponseHead {
 }
 
 impl House {
+    /// Until nothing goes on in the background.
+    async fn rest(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
     fn count(&self, line: &str) -> u64 {
         let text = self.metrics.render();
         let line = format!("tidegate_idempotency_{line} ");
@@ -407,6 +417,7 @@ async fn nothing_passes_before_there_is_a_policy() {
         Metrics::new(1),
         clock,
         TaskTracker::new(),
+        CancellationToken::new(),
         ProtectionOptions { max_in_flight: 1 },
     ));
     assert!(!bare.has_policy());
@@ -478,6 +489,48 @@ async fn what_the_store_cannot_say_is_answered_by_the_policy() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_may_have_been_claimed_for_a_request_that_was_refused_is_taken_back() {
+    let house = failing_house(route(), [LOST, OPEN, None, REFUSED, REFUSED]);
+    assert_eq!(refused(&house, "k", b"").await.details, "idem_store_unavailable");
+    assert_eq!(refused(&house, "k", b"").await.details, "idem_in_progress");
+    house.clock.advance((LEASE * 2).into());
+    house.rest().await;
+    assert_eq!(house.count("release_total{reason=\"not_sent\"}"), 1);
+    let _next = run(&house, "k", b"").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_another_attempt_holds_by_then_is_left_to_it() {
+    let takeover = IdempotentRoute { on_lease_expired: OnLeaseExpired::Takeover, ..route() };
+    let house = failing_house(takeover, [REFUSED, REFUSED]);
+    assert_eq!(refused(&house, "k", b"").await.details, "idem_store_unavailable");
+    let mut execution = run(&house, "k", b"").await;
+    house.clock.advance((LEASE * 2).into());
+    house.rest().await;
+    execution.answered(&ResponseHead { ends: true, ..answer("200", &[]) }).await;
+    assert_eq!(house.count("complete_total{result=\"ok\"}"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_run_unprotected_is_not_taken_back() {
+    let open = IdempotentRoute { store_failure: StoreFailure::Open, ..route() };
+    let house = failing_house(open, [LOST, LOST]);
+    assert!(matches!(claim(&house, "k", b"").await, Next::Pass));
+    house.rest().await;
+    assert_eq!(refused(&house, "k", b"").await.details, "idem_in_progress");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_waits_for_nothing_that_is_taken_back() {
+    let house = failing_house(route(), [LOST, LOST]);
+    assert_eq!(refused(&house, "k", b"").await.details, "idem_store_unavailable");
+    house.stop.cancel();
+    let stopped = Instant::now();
+    house.rest().await;
+    assert_eq!(stopped.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_renewal_that_fails_is_tried_again_soon() {
     let house = failing_house(route(), [None, REFUSED]);
     let mut execution = run(&house, "k", b"").await;
@@ -487,11 +540,27 @@ async fn a_renewal_that_fails_is_tried_again_soon() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_cannot_be_stored_is_delivered_and_counted() {
-    let house = failing_house(route(), [None, REFUSED, REFUSED, REFUSED]);
+async fn an_answer_that_cannot_be_stored_is_delivered_counted_and_stored_later() {
+    let house = failing_house(route(), [None, REFUSED, REFUSED, REFUSED, None, OPEN]);
     let mut execution = run(&house, "k", b"").await;
     let head = ResponseHead { ends: true, ..answer("200", &[]) };
     assert_eq!(execution.answered(&head).await, Rest::Unwanted);
     assert_eq!(house.count("complete_total{result=\"failed\"}"), 1);
     assert_eq!(refused(&house, "k", b"").await.details, "idem_in_progress");
+    house.clock.advance((LEASE * 2).into());
+    house.rest().await;
+    assert_eq!(house.count("complete_total{result=\"ok\"}"), 1);
+    assert_eq!(refused(&house, "k", b"").await.details, "idem_replay");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_given_back_is_so_later() {
+    let house = failing_house(route(), [None, OPEN, OPEN]);
+    let mut execution = run(&house, "k", b"").await;
+    let head = ResponseHead { ends: true, ..answer("500", &[]) };
+    assert_eq!(execution.answered(&head).await, Rest::Unwanted);
+    assert_eq!(house.count("release_total{reason=\"failed\"}"), 1);
+    house.rest().await;
+    assert_eq!(house.count("release_total{reason=\"status\"}"), 1);
+    let _next = run(&house, "k", b"").await;
 }
