@@ -68,6 +68,7 @@ async fn who_trusts_the_certificate_is_answered_and_plain_text_is_not() {
     });
     assert!(is_answered(&tidegate, authority.client(None)).await);
     assert!(tidegate.metric("tidegate_tls_refused_handshakes_total").await > 0.0);
+    logged(&tidegate, "tls: a handshake failed, the first one on this port").await;
 }
 
 #[tokio::test]

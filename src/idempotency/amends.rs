@@ -12,7 +12,8 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep};
 
-/// How long the store is left alone before the first try; before each further one twice as long.
+/// How long the store is left alone before the first try, give or take a quarter; before each further
+/// one twice as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Two minutes together.
@@ -36,12 +37,15 @@ pub(super) enum Amends {
 }
 
 impl Protection {
-    /// Tries until the store has answered, but not past the stop.
+    /// Tries until the store has answered, but not past the stop, and not if too many are tried.
     pub(super) fn make(self: &Arc<Self>, amends: Amends) {
+        let Ok(place) = Arc::clone(&self.amends).try_acquire_owned() else { return };
         let (protection, stop) = (Arc::clone(self), self.stop.clone());
         let tries = async move {
+            let _place = place;
             for n in 0..TRIES {
-                sleep(FIRST_PAUSE * 2_u32.pow(n)).await;
+                // Not all of them at once.
+                sleep((FIRST_PAUSE * 2_u32.pow(n)).mul_f64(0.75 + fastrand::f64() / 2.0)).await;
                 if amends.are_made(&protection).await {
                     return;
                 }

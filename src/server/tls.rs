@@ -20,6 +20,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
@@ -42,6 +43,8 @@ pub(super) const HTTP2: Protocols = &[b"h2"];
 pub(super) struct Tls {
     config: Arc<ArcSwap<ServerConfig>>,
     metrics: Arc<Metrics>,
+    /// Whether a handshake has ever failed.
+    refused: Arc<AtomicBool>,
 }
 
 /// What is wrong with TLS files.
@@ -78,7 +81,7 @@ impl Tls {
             tracing::error!("tls: clients will not trust us: {error}");
         }
         let config = Arc::new(ArcSwap::from_pointee(files.config));
-        let tls = Self { config, metrics: Arc::clone(metrics) };
+        let tls = Self { config, metrics: Arc::clone(metrics), refused: Arc::default() };
         let follow = tls.clone().follow(settings.clone(), protocols, files.fingerprint, changes);
         let stop = life.stop.clone();
         life.tasks.spawn(async move { stop.run_until_cancelled(follow).await });
@@ -97,7 +100,11 @@ impl Tls {
     /// Counts somebody with whom no hands could be shaken: most often a wrong certificate.
     pub(super) fn refused(&self, error: &io::Error) {
         self.metrics.tls_refusals.inc();
-        tracing::debug!(%error, "tls: a handshake failed");
+        if self.refused.swap(true, Ordering::Relaxed) {
+            tracing::debug!(%error, "tls: a handshake failed");
+        } else {
+            tracing::warn!(%error, "tls: a handshake failed, the first one on this port");
+        }
     }
 
     async fn follow(

@@ -146,7 +146,11 @@ async fn who_calls_the_direct_api_cannot_speak_for_envoy() {
     let shop = guarded.api(&guarded.authority.issue("shop", "shop.mesh")).await;
     let mut filter = ExternalProcessorClient::new(shop.0);
     let nothing = tokio_stream::empty::<ProcessingRequest>();
-    assert_eq!(filter.process(nothing).await.unwrap_err().code(), Code::PermissionDenied);
+    let error = filter.process(nothing).await.unwrap_err();
+    assert_eq!(error.code(), Code::PermissionDenied);
+    assert!(error.message().contains("IDEMPOTENCY_CLIENT_TLS_SAN"), "{error}");
+    let log = guarded.tidegate.log();
+    assert!(log.contains("a caller of the filter is refused, the first one"), "{log}");
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ use envoy_types::pb::envoy::service::ext_proc::v3::external_processor_server::{
 use exchange::Exchange;
 use replies::Replies;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -38,6 +38,8 @@ pub struct ExtProc {
     body_within: Duration,
     /// The name that the certificate of whoever calls must hold.
     envoy: Option<Box<str>>,
+    /// Whether anybody has ever been refused for that.
+    refused: Arc<AtomicBool>,
     /// Whether Envoy has ever sent a body.
     body_came: Arc<AtomicBool>,
 }
@@ -55,6 +57,7 @@ impl ExtProc {
             cut,
             body_within: BODY_WITHIN,
             envoy: None,
+            refused: Arc::default(),
             body_came: Arc::default(),
         }
     }
@@ -83,6 +86,14 @@ impl ExtProc {
         let Some(envoy) = &self.envoy else { return true };
         caller.is_some_and(|caller| caller.is(envoy))
     }
+
+    fn refuse(&self) -> Status {
+        const WHY: &str = "the certificate does not hold the name in IDEMPOTENCY_CLIENT_TLS_SAN";
+        if !self.refused.swap(true, Ordering::Relaxed) {
+            tracing::warn!("idempotency: a caller of the filter is refused, the first one: {WHY}");
+        }
+        Status::permission_denied(WHY)
+    }
 }
 
 #[tonic::async_trait]
@@ -94,9 +105,7 @@ impl ExternalProcessor for ExtProc {
         request: Request<Streaming<ProcessingRequest>>,
     ) -> Result<Response<Replies>, Status> {
         if !self.is_for(request.extensions().get()) {
-            return Err(Status::permission_denied(
-                "the certificate does not hold the name in IDEMPOTENCY_CLIENT_TLS_SAN",
-            ));
+            return Err(self.refuse());
         }
         let (sender, replies) = replies::channel();
         let (protection, cut) = (Arc::clone(&self.protection), self.cut.clone());

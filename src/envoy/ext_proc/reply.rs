@@ -14,11 +14,15 @@ use envoy_types::pb::envoy::service::ext_proc::v3::{
 use envoy_types::pb::envoy::r#type::v3::HttpStatus;
 use envoy_types::pb::google::protobuf::BoolValue;
 
-/// Headers that no client may send: ours, and those of the upstream, which might only repeat them.
-const OURS: [&str; 6] = [
+/// Headers that no client may send: ours, also as services read them that do not tell `_` from `-`,
+/// and those of the upstream, which might only repeat them.
+const OURS: [&str; 9] = [
     "x-idempotency-fence",
     "x-idempotency-attempt",
     "x-idempotency-operation",
+    "x_idempotency_fence",
+    "x_idempotency_attempt",
+    "x_idempotency_operation",
     "idempotent-replayed",
     RESULT,
     RETENTION,

@@ -31,6 +31,8 @@ pub struct Protection {
     /// What is made up for later ends with this.
     pub(super) stop: CancellationToken,
     in_flight: Arc<Semaphore>,
+    /// As many may be tried again as may be under way.
+    pub(super) amends: Arc<Semaphore>,
     /// Bytes of answers that may be collected at a time.
     pub(super) room: Arc<Semaphore>,
 }
@@ -86,6 +88,7 @@ impl Protection {
             tasks,
             stop,
             in_flight: Arc::new(Semaphore::new(max_in_flight)),
+            amends: Arc::new(Semaphore::new(max_in_flight)),
             room: Arc::new(Semaphore::new(ROOM)),
         }
     }

@@ -71,11 +71,13 @@ fn house_with(route: IdempotentRoute, max_in_flight: usize) -> House {
 
 /// One whose store meets these faults, call by call.
 fn failing_house<const N: usize>(route: IdempotentRoute, faults: [Option<Fault>; N]) -> House {
-    house_of(route, 100, |clock| {
-        let records = FailingRecords::new(MemoryRecords::new(BOUNDS, clock));
-        records.meet(faults);
-        Records::failing(records)
-    })
+    house_of(route, 100, |clock| failing(clock, faults))
+}
+
+fn failing<const N: usize>(clock: Arc<dyn Clock>, faults: [Option<Fault>; N]) -> Records {
+    let records = FailingRecords::new(MemoryRecords::new(BOUNDS, clock));
+    records.meet(faults);
+    Records::failing(records)
 }
 
 const LOST: Option<Fault> = Some(Fault::Lost(RecordsError::Store(StoreError::Timeout)));
@@ -518,6 +520,17 @@ async fn what_may_run_unprotected_is_not_taken_back() {
     assert!(matches!(claim(&house, "k", b"").await, Next::Pass));
     house.rest().await;
     assert_eq!(refused(&house, "k", b"").await.details, "idem_in_progress");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_is_tried_again_than_may_be_under_way() {
+    let house = house_of(route(), 1, |clock| failing(clock, [LOST, OPEN, LOST, OPEN]));
+    for key in ["tried", "not-tried"] {
+        assert_eq!(refused(&house, key, b"").await.details, "idem_store_unavailable");
+    }
+    house.rest().await;
+    assert_eq!(refused(&house, "not-tried", b"").await.details, "idem_in_progress");
+    let _next = run(&house, "tried", b"").await;
 }
 
 #[tokio::test(start_paused = true)]
