@@ -1,10 +1,10 @@
 //! Services that keep commands from everybody, or from our user: what these would have told, calls
 //! show.
 
-use crate::house::{House, cluster, config, limit, single};
+use crate::house::{House, cluster, config, limit, servers, single};
 use crate::support::eventually;
 use crate::support::redis::{Redis, RedisCluster};
-use tidegate::store::{Credentials, RedisServers, StoreError};
+use tidegate::store::{Credentials, RedisServers, StoreError, Topology};
 
 /// `ROLE` is known to nobody.
 const NO_ROLE: [&str; 3] = ["--rename-command", "ROLE", "kept-from-us"];
@@ -46,7 +46,7 @@ async fn a_server_decides_for_who_may_ask_nothing_about_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_that_tells_only_its_slots_is_followed_through_a_failover() {
+async fn a_cluster_that_tells_only_its_slots_is_followed_through_failovers() {
     let mut redis = RedisCluster::start_with(&NO_ROLE).await;
     for node in &redis.nodes {
         user_without(node, &["-info", "-cluster", "+cluster|slots"]).await;
@@ -55,8 +55,24 @@ async fn a_cluster_that_tells_only_its_slots_is_followed_through_a_failover() {
     for tag in ["a", "b", "c", "d"] {
         eventually("a decision", async || house.take(tag, limit(1000)).await.ok()).await;
     }
-    let master = redis.master_of(redis.slot_of("{d|k=a}").await).await;
-    redis.nodes[master].process.kill();
+    let slot = redis.slot_of("{d|k=a}").await;
+    let master = redis.master_of(slot).await;
+    let replica = redis.replica_of(master).await;
+    let _: String = redis.nodes[replica].ask(&["CLUSTER", "FAILOVER"]).await;
+    eventually("the new master", async || (redis.master_of(slot).await == replica).then_some(()))
+        .await;
+    eventually("its decision", async || house.take("a", limit(1000)).await.ok()).await;
+    redis.nodes[replica].process.kill();
     eventually("the death", async || house.take("a", limit(1000)).await.err()).await;
-    eventually("the replica", async || house.take("a", limit(1000)).await.ok()).await;
+    eventually("the old master", async || house.take("a", limit(1000)).await.ok()).await;
+}
+
+#[tokio::test]
+async fn a_cluster_that_does_not_tell_its_slots_is_named() {
+    let node = Redis::start_with(&["--cluster-enabled", "yes"]).await;
+    user_without(&node, &["-cluster|slots"]).await;
+    let seeds = vec![node.address().parse().unwrap()];
+    let house = House::start(config(as_user(servers(Topology::Cluster { seeds }))));
+    let what = "does not let this user call `CLUSTER SLOTS`";
+    assert_eq!(house.complaint().await, format!("REDIS_AUTH: {} {what}", node.address()));
 }
