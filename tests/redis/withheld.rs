@@ -3,11 +3,20 @@
 
 use crate::house::{House, cluster, config, limit, servers, single};
 use crate::support::eventually;
+use crate::support::grpc::descriptor;
 use crate::support::redis::{Redis, RedisCluster};
+use crate::support::tidegate::Tidegate;
 use tidegate::store::{Credentials, RedisServers, StoreError, Topology};
 
 /// `ROLE` is known to nobody.
 const NO_ROLE: [&str; 3] = ["--rename-command", "ROLE", "kept-from-us"];
+
+const POLICY: &str = "\
+domain: shop
+descriptors:
+  - key: user
+    rate_limit: { unit: day, requests_per_unit: 5 }
+";
 
 /// A user on this server who lacks some rights.
 async fn user_without(redis: &Redis, rights: &[&str]) {
@@ -75,4 +84,22 @@ async fn a_cluster_that_does_not_tell_its_slots_is_named() {
     let house = House::start(config(as_user(servers(Topology::Cluster { seeds }))));
     let what = "does not let this user call `CLUSTER SLOTS`";
     assert_eq!(house.complaint().await, format!("REDIS_AUTH: {} {what}", node.address()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_checked_is_logged_once_for_a_server() {
+    let redis = Redis::start_with(&NO_ROLE).await;
+    user_without(&redis, &["-info"]).await;
+    let url = format!("redis://tide:pass@{}", redis.address());
+    let settings = [("REDIS_URL", url.as_str()), ("REDIS_OP_TIMEOUT", "5s")];
+    let tidegate = Tidegate::start_with(POLICY, &settings).await;
+    let line = "whether it is a master (ROLE), whether it evicts keys (INFO)";
+    let n_lines = || tidegate.log().matches(line).count();
+    eventually("a line", async || (n_lines() > 0).then_some(())).await;
+    assert_eq!(n_lines(), 1, "{}", tidegate.log());
+    let asked = descriptor(&[("user", "alice")]);
+    let status = tidegate.client().await.status("shop", asked).await;
+    assert_eq!(status.limit_remaining, 4);
+    assert_eq!(redis.keys().await.len(), 1);
+    assert!(tidegate.sum("tidegate_fallback_decisions_total", "").await.abs() < 0.5);
 }
