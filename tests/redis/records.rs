@@ -283,6 +283,25 @@ async fn a_redis_that_evicts_is_refused_unless_that_is_allowed() {
 }
 
 #[tokio::test]
+async fn a_redis_that_does_not_say_whether_it_evicts_takes_claims() {
+    let withholding = ["--rename-command", "INFO", "kept-from-us"];
+    let evicting = ["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"];
+    let redis = Redis::start_with(&[withholding.as_slice(), &evicting].concat()).await;
+    let archive = Archive::open(servers(single(&redis))).await;
+    let is_zero = |name: &str| {
+        let line = format!("{name}{{node=\"{}\"}} 0\n", redis.address());
+        archive.metrics.render().contains(&line)
+    };
+    eventually("the server to be asked", async || {
+        (!is_zero("tidegate_redis_time_offset_seconds")).then_some(())
+    })
+    .await;
+    assert!(is_zero("tidegate_redis_maxmemory_policy_ok"));
+    let token = archive.start_operation("pay").await;
+    assert_eq!(archive.complete(&token).await, Ok(Written::Done));
+}
+
+#[tokio::test]
 async fn records_and_buckets_do_not_touch_each_other() {
     let redis = Redis::start().await;
     let buckets =

@@ -29,6 +29,7 @@ enum Question {
     Name,
     Role,
     Cluster,
+    Slots,
 }
 
 /// How we are called in `CLIENT LIST`.
@@ -76,7 +77,7 @@ fn questions(
     match expects {
         Expects::Master => questions.push((Question::Cluster, cmd("INFO").arg("cluster").take())),
         Expects::ClusterMaster | Expects::ClusterNode => {
-            questions.push((Question::Cluster, cmd("CLUSTER").arg("MYID").take()));
+            questions.push((Question::Slots, cmd("CLUSTER").arg("SLOTS").take()));
         }
         Expects::Sentinel => {}
     }
@@ -107,6 +108,7 @@ impl Greeting<'_> {
                 Err(self.wrong_type("is a node of a cluster, expected `cluster`"))
             }
             Question::Cluster
+            | Question::Slots
             | Question::Auth
             | Question::Ping
             | Question::Select
@@ -138,10 +140,12 @@ impl Greeting<'_> {
             Question::Select => {
                 Err(self.setting(&self.connector.setting("URL"), "has no such database"))
             }
-            Question::Cluster if self.expects != Expects::Master && code == "ERR" => {
-                Err(self.wrong_type("is not a node of a cluster"))
+            Question::Slots if code == "ERR" => Err(self.wrong_type("is not a node of a cluster")),
+            Question::Slots if code == "NOPERM" => {
+                let variable = &self.connector.auth_variable;
+                Err(self.setting(variable, "does not let this user call `CLUSTER SLOTS`"))
             }
-            Question::Ping | Question::Role | Question::Cluster => {
+            Question::Ping | Question::Role | Question::Cluster | Question::Slots => {
                 Err(self.outage(meaning(error), meaning(error)))
             }
         }

@@ -100,7 +100,7 @@ impl Link {
 }
 
 /// What servers, services and proxies say of commands that they do not have.
-const WITHHELD: [&str; 4] = ["unknown", "not allowed", "not supported", "unsupported"];
+const WITHHELD: [&str; 4] = ["unknown", "not allowed", "not support", "unsupported"];
 
 /// Whether a server keeps a command from us, or from everybody. Then calls must show what it would
 /// have told.
@@ -160,6 +160,7 @@ mod tests {
             "ERR unknown subcommand 'MYID'. Try CLUSTER HELP.",
             "ERR Unknown subcommand or wrong number of arguments for 'MYID'. Try CLUSTER HELP.",
             "ERR command is not allowed",
+            "ERR command role not support for normal user",
             "ERR unsupported command 'role'",
         ] {
             assert!(withholds(line), "{line}");

@@ -1,6 +1,6 @@
-//! What a server says of its own memory: for metrics, and for a warning if it evicts counters.
+//! What a server says of itself: for metrics, and for a warning if it evicts counters or does not tell.
 
-use super::link::text;
+use super::link::{is_withheld, text};
 use super::node::NodeState;
 use crate::clock::{Clock, SystemClock};
 use redis::{Pipeline, Value};
@@ -10,7 +10,11 @@ use std::time::Duration;
 #[derive(Debug, Default)]
 pub(super) struct Report {
     warned: bool,
+    told_unchecked: bool,
 }
+
+/// What the first answers tell.
+const CHECKED: [&str; 2] = ["whether it is a master (ROLE)", "whether it evicts keys (INFO)"];
 
 /// What is asked for is not worth waiting for.
 const PATIENCE: Duration = Duration::from_millis(250);
@@ -19,9 +23,12 @@ impl Report {
     /// Asks the server. One that does not tell, as a user without the right to ask, is let be.
     pub(super) async fn refresh(&mut self, node: &NodeState) {
         let Some(link) = node.any_link() else { return };
-        let mut commands = Pipeline::with_capacity(3);
-        commands.cmd("INFO").arg("memory").cmd("INFO").arg("stats").cmd("TIME");
+        let mut commands = Pipeline::with_capacity(4);
+        commands.cmd("ROLE").cmd("INFO").arg("memory").cmd("INFO").arg("stats").cmd("TIME");
         let Ok(answers) = link.ask(&commands, PATIENCE).await else { return };
+        if let Some(unchecked) = self.unchecked(&answers) {
+            tracing::warn!(node = %node.address, unchecked, "Redis withholds commands");
+        }
         let info = Info(answers.iter().filter_map(text_of).collect());
         if let Some(memory) = info.number("used_memory") {
             node.series.memory.set(memory);
@@ -44,6 +51,17 @@ impl Report {
                  keeps for us: maxmemory-policy should be noeviction"
             );
         }
+    }
+
+    /// What cannot be checked, the first time that something cannot.
+    fn unchecked(&mut self, answers: &[Value]) -> Option<String> {
+        let is_withheld =
+            |answer: &Value| matches!(answer, Value::ServerError(error) if is_withheld(error));
+        let unchecked = CHECKED.iter().zip(answers).filter(|(_, answer)| is_withheld(answer));
+        let unchecked: Vec<_> = unchecked.map(|(what, _)| *what).collect();
+        let is_news = !unchecked.is_empty() && !self.told_unchecked;
+        self.told_unchecked |= is_news;
+        is_news.then(|| unchecked.join(", "))
     }
 }
 
@@ -90,5 +108,18 @@ mod tests {
         assert_eq!(info("maxmemory:0\nmaxmemory_policy:allkeys-lru\n").evicts(), None);
         assert_eq!(info("maxmemory:100\nmaxmemory_policy:noeviction\n").evicts(), None);
         assert_eq!(info("").evicts(), None);
+    }
+
+    #[test]
+    fn what_cannot_be_checked_is_told_once() {
+        let answer = |line: &str| redis::parse_redis_value(line.as_bytes()).unwrap();
+        let withheld = || answer("-ERR unknown command\r\n");
+        let loading = || answer("-LOADING Redis is loading\r\n");
+        let (ok, mut report) = (|| answer("+OK\r\n"), Report::default());
+        assert_eq!(report.unchecked(&[ok(), ok(), ok(), withheld()]), None);
+        assert_eq!(report.unchecked(&[loading(), loading(), loading(), ok()]), None);
+        let told = report.unchecked(&[withheld(), ok(), ok(), ok()]);
+        assert_eq!(told.as_deref(), Some("whether it is a master (ROLE)"));
+        assert_eq!(report.unchecked(&[withheld(), withheld(), withheld(), ok()]), None);
     }
 }
