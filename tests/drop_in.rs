@@ -19,6 +19,7 @@ use support::grpc::{self, descriptor};
 use support::http;
 use support::redis::Redis;
 use support::tidegate::{PROGRAM, Tidegate};
+use support::xds::{self, Unit, XdsServer};
 use tempfile::TempDir;
 
 const POLICY: &str = "\
@@ -55,31 +56,36 @@ async fn metrics_port(tidegate: &Tidegate) -> u16 {
     .await
 }
 
-/// All that Envoy Gateway sets when metrics and a Redis are configured, save where the xDS server
-/// is: policies are in files here. Ports are free ones.
+/// All that Envoy Gateway sets when metrics and a Redis are configured. Ports are free ones.
 #[tokio::test]
 async fn the_command_and_environment_of_envoy_gateway_serve() {
     let authority = Authority::new();
+    let gateway = authority.acceptor(&authority.issue("envoy-gateway", "localhost"));
+    let gateway = XdsServer::start_on(([127, 0, 0, 1], 0).into(), Some(gateway)).await;
+    gateway.publish("1", &[xds::policy("shop", vec![xds::limit("user", "", Unit::Day, 5)])]);
     let (cert, key) = authority.issue("tls", "localhost");
     let (ca, redis) = (authority.ca(), Redis::start().await);
-    let folder = TempDir::new().unwrap();
-    let policies = folder.path().join("ratelimit/config");
-    fs::create_dir_all(&policies).unwrap();
-    fs::write(policies.join("shop.yaml"), POLICY).unwrap();
     let bin = TempDir::new().unwrap();
     let program = link(bin.path(), "ratelimit");
-    let (root, url) = (folder.path().display().to_string(), redis.address());
+    let (url, xds) = (redis.address(), format!("localhost:{}", gateway.address.port()));
     let settings = [
-        ("RUNTIME_ROOT", root.as_str()),
+        ("RUNTIME_ROOT", "/data"),
         ("RUNTIME_SUBDIRECTORY", "ratelimit"),
         ("RUNTIME_IGNOREDOTFILES", "true"),
         ("RUNTIME_WATCH_ROOT", "false"),
         ("LOG_LEVEL", "info"),
         ("USE_STATSD", "false"),
+        ("CONFIG_TYPE", "GRPC_XDS_SOTW"),
+        ("CONFIG_GRPC_XDS_SERVER_URL", xds.as_str()),
+        ("CONFIG_GRPC_XDS_NODE_ID", "envoy-ratelimit"),
         ("GRPC_SERVER_USE_TLS", "true"),
         ("GRPC_SERVER_TLS_CERT", cert.as_str()),
         ("GRPC_SERVER_TLS_KEY", key.as_str()),
         ("GRPC_SERVER_TLS_CA_CERT", ca.as_str()),
+        ("CONFIG_GRPC_XDS_SERVER_USE_TLS", "true"),
+        ("CONFIG_GRPC_XDS_CLIENT_TLS_CERT", cert.as_str()),
+        ("CONFIG_GRPC_XDS_CLIENT_TLS_KEY", key.as_str()),
+        ("CONFIG_GRPC_XDS_SERVER_TLS_CACERT", ca.as_str()),
         ("FORCE_START_WITHOUT_INITIAL_CONFIG", "true"),
         ("REDIS_SOCKET_TYPE", "tcp"),
         ("REDIS_URL", url.as_str()),
@@ -89,8 +95,11 @@ async fn the_command_and_environment_of_envoy_gateway_serve() {
         // Ours: on a busy machine no failure mode shall answer instead of Redis.
         ("REDIS_OP_TIMEOUT", "5s"),
     ];
+    let folder = TempDir::new().unwrap();
     let tidegate = Tidegate::run(&program, folder, &settings).await;
     tidegate.ready().await;
+    gateway.accepted("1").await;
+    assert_eq!(gateway.said()[0].node.as_ref().unwrap().id, "envoy-ratelimit");
 
     let shown = authority.issue("envoy", "envoy");
     let config = authority.client(Some(&shown));

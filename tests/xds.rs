@@ -17,14 +17,9 @@ use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use rustls::RootCertStore;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
 use std::convert::Infallible;
 use std::fs;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 use support::authority::Authority;
 use support::eventually;
@@ -35,7 +30,6 @@ use support::xds::{Any, Unit, XdsServer, above, limit, policy, response};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 use tokio::time::{Instant, timeout};
-use tokio_rustls::TlsAcceptor;
 use tokio_stream::StreamExt;
 
 /// Tries again soon.
@@ -408,28 +402,13 @@ async fn an_open_stream_does_not_delay_the_end() {
     assert!(!tidegate.log().contains("not everything has finished"), "{}", tidegate.log());
 }
 
-/// The server's side of TLS, which wants a certificate of the same authority.
-fn acceptor(authority: &Authority, name: &str) -> TlsAcceptor {
-    let certificate = |name: &str| CertificateDer::from_pem_file(authority.file(name)).unwrap();
-    let mut roots = RootCertStore::empty();
-    roots.add(certificate("ca.pem")).unwrap();
-    let clients = WebPkiClientVerifier::builder(Arc::new(roots)).build().unwrap();
-    let key = PrivateKeyDer::from_pem_file(authority.file(&format!("{name}.key"))).unwrap();
-    let mut config = rustls::ServerConfig::builder()
-        .with_client_cert_verifier(clients)
-        .with_single_cert(vec![certificate(&format!("{name}.pem"))], key)
-        .unwrap();
-    config.alpn_protocols = vec![b"h2".to_vec()];
-    TlsAcceptor::from(Arc::new(config))
-}
-
 #[tokio::test]
 async fn tls_is_spoken_with_our_certificate_and_the_name_that_is_set() {
     let authority = Authority::new();
-    authority.issue("server", "control-plane.example");
+    let shown = authority.issue("server", "control-plane.example");
     let (cert, key) = authority.issue("client", "tidegate.example");
     let ca = authority.ca();
-    let server = XdsServer::start_on(nobody(), Some(acceptor(&authority, "server"))).await;
+    let server = XdsServer::start_on(nobody(), Some(authority.acceptor(&shown))).await;
     server.publish("1", &[policy("a", vec![limit("user", "", Unit::Year, 9)])]);
     let tls = [
         ("CONFIG_GRPC_XDS_SERVER_USE_TLS", "true"),
@@ -462,15 +441,15 @@ async fn certificates_are_read_again_for_each_connection() {
     let ca = folder.path().join("ca.pem");
     let (client, key) = (folder.path().join("client.pem"), folder.path().join("client.key"));
     let renew = |authority: &Authority| {
-        authority.issue("server", "localhost");
         authority.issue("client", "tidegate.example");
         fs::copy(authority.file("ca.pem"), &ca).unwrap();
         fs::copy(authority.file("client.pem"), &client).unwrap();
         fs::copy(authority.file("client.key"), &key).unwrap();
+        authority.acceptor(&authority.issue("server", "localhost"))
     };
-    renew(&old);
+    let acceptor = renew(&old);
     let address = nobody();
-    let server = XdsServer::start_on(address, Some(acceptor(&old, "server"))).await;
+    let server = XdsServer::start_on(address, Some(acceptor)).await;
     server.publish("1", &[]);
     let tidegate = client_of(
         address,
@@ -487,11 +466,11 @@ async fn certificates_are_read_again_for_each_connection() {
     drop(server);
     fs::remove_file(&key).unwrap();
     logs(&tidegate, "CONFIG_GRPC_XDS_CLIENT_TLS_KEY").await;
-    renew(&new);
+    let acceptor = renew(&new);
     let server =
         eventually("the port to be free", async || TcpListener::bind(address).await.ok().map(drop));
     server.await;
-    let server = XdsServer::start_on(address, Some(acceptor(&new, "server"))).await;
+    let server = XdsServer::start_on(address, Some(acceptor)).await;
     server.publish("1", &[]);
     server.accepted("1").await;
 }

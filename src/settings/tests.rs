@@ -349,12 +349,18 @@ fn a_wish_that_comes_true_anyway_is_not_warned_of() {
 fn impossible(value_name: &str) -> &'static [&'static str] {
     match value_name {
         BOOL => &["", "yes", "2", "tRUE", " true"],
-        "NUMBER" => &["", "many", "-1", "1.5", "10s", "1 000"],
+        "NUMBER" | "BYTES" => &["", "many", "-1", "1.5", "10s", "1 000"],
+        "MILLISECONDS" => &["many", "-1", "1.5", "10s"],
         "PORT" => &["", "http", "-1", "65536", "80/tcp"],
         "DURATION" => &["", "soon", "10", "-1s", "1d", "5 s", "10sec"],
         "RATIO" | "SHARE" => &["", "half", "80", "80%", "-0.5"],
-        "LEVEL" | "FORMAT" | "TYPE" | "STORE" | "ALGORITHM" | "MODE" => &["nonsense"],
-        _ => &[],
+        "LEVEL" | "FORMAT" | "TYPE" | "STORE" | "ALGORITHM" | "MODE" | "PROTOCOL" => &["nonsense"],
+        "PAIRS" => &["half"],
+        "URL" => &["no url"],
+        // Any text; an empty one is its default.
+        "ADDRESS" | "AUTH" | "SENTINEL_AUTH" | "FILE" | "FOLDER" | "HOST" | "NAME" | "PATH"
+        | "TEXT" => &[],
+        other => panic!("what can `{other}` not be?"),
     }
 }
 

@@ -31,4 +31,5 @@ mod stand_in;
 mod start;
 mod unrest;
 mod ways;
+mod withheld;
 mod wrong;

@@ -1,9 +1,10 @@
 //! The built program on Redis: several processes share one truth, and say when they cannot.
 
+use crate::callers::on_cluster;
 use crate::support::eventually;
 use crate::support::grpc::{Code, descriptor, request};
 use crate::support::http;
-use crate::support::redis::{Redis, free_port};
+use crate::support::redis::{Redis, RedisCluster, free_port};
 use crate::support::tidegate::Tidegate;
 
 const POLICY: &str = "\
@@ -146,4 +147,33 @@ async fn a_redis_that_evicts_is_warned_of() {
         memory.filter(|bytes| *bytes > 0)
     })
     .await;
+}
+
+#[tokio::test]
+async fn the_hash_slot_that_is_asked_most_is_named_on_the_admin_port() {
+    let redis = RedisCluster::start().await;
+    let tidegate = on_cluster(&redis, &[]).await;
+    let mut client = tidegate.client().await;
+    for user in ["ann", "bob", "ann", "ann"] {
+        let (_, by) = client.decided_by("shop", &[("local", user)]).await.unwrap();
+        assert_eq!(by, "store");
+    }
+    let hot = http::get(tidegate.admin, "/hot-keys", &[]).await.body;
+    let hot: serde_json::Value = serde_json::from_str(&hot).unwrap();
+    let mut keys = Vec::new();
+    for node in &redis.nodes {
+        keys.extend(node.keys().await);
+    }
+    for (n, (user, share)) in [("ann", 0.75), ("bob", 0.25)].into_iter().enumerate() {
+        let key = keys.iter().find(|key| key.contains(user)).unwrap();
+        let slot = redis.slot_of(key).await;
+        let bucket = key.strip_prefix("tg:rl:").unwrap();
+        assert_eq!(
+            hot["buckets"][n],
+            serde_json::json!({ "key": bucket, "share": share }),
+            "{hot}"
+        );
+        assert_eq!(hot["slots"][n], serde_json::json!({ "slot": slot, "share": share }), "{hot}");
+    }
+    assert_eq!(hot["slots"].as_array().unwrap().len(), 2, "{hot}");
 }

@@ -5,11 +5,13 @@ use rcgen::{
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tempfile::TempDir;
+use tokio_rustls::TlsAcceptor;
 
 /// An authority and what it vouches for, as files.
 pub struct Authority {
@@ -74,19 +76,36 @@ impl Authority {
 
     /// A client of HTTP/2 that trusts this authority and shows a certificate.
     pub fn client(&self, shows: Option<&Pair>) -> Arc<ClientConfig> {
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_file(self.ca()).unwrap()).unwrap();
-        let builder = ClientConfig::builder().with_root_certificates(roots);
+        let builder = ClientConfig::builder().with_root_certificates(self.roots());
         let mut config = match shows {
             None => builder.with_no_client_auth(),
-            Some((cert, key)) => builder
-                .with_client_auth_cert(
-                    vec![CertificateDer::from_pem_file(cert).unwrap()],
-                    PrivateKeyDer::from_pem_file(key).unwrap(),
-                )
-                .unwrap(),
+            Some(pair) => {
+                let (certificates, key) = read(pair);
+                builder.with_client_auth_cert(certificates, key).unwrap()
+            }
         };
         config.alpn_protocols = vec![b"h2".to_vec()];
         Arc::new(config)
     }
+
+    /// A server of HTTP/2 that shows a certificate and wants one of this authority.
+    pub fn acceptor(&self, shows: &Pair) -> TlsAcceptor {
+        let clients = WebPkiClientVerifier::builder(Arc::new(self.roots())).build().unwrap();
+        let (certificates, key) = read(shows);
+        let builder = ServerConfig::builder().with_client_cert_verifier(clients);
+        let mut config = builder.with_single_cert(certificates, key).unwrap();
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        TlsAcceptor::from(Arc::new(config))
+    }
+
+    fn roots(&self) -> RootCertStore {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(self.ca()).unwrap()).unwrap();
+        roots
+    }
+}
+
+fn read((cert, key): &Pair) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
+    let certificates = vec![CertificateDer::from_pem_file(cert).unwrap()];
+    (certificates, PrivateKeyDer::from_pem_file(key).unwrap())
 }

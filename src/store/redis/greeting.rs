@@ -3,7 +3,7 @@
 use super::config::{Address, Credentials};
 use super::connect::Connector;
 use super::fault::ConnectError;
-use super::link::{Link, meaning, role_of};
+use super::link::{Link, is_withheld, meaning, role_of};
 use crate::store::StoreError;
 use redis::{Cmd, Pipeline, ServerError, Value, cmd};
 
@@ -128,8 +128,7 @@ impl Greeting<'_> {
         let code = error.code();
         match question {
             Question::Name => Ok(()),
-            // A user that may not ask this is let in; writes tell the rest.
-            Question::Role | Question::Cluster | Question::Ping if code == "NOPERM" => Ok(()),
+            Question::Role | Question::Cluster | Question::Ping if is_withheld(error) => Ok(()),
             Question::Auth => {
                 Err(self.setting(&self.connector.auth_variable, "refuses this user or password"))
             }

@@ -88,7 +88,7 @@ impl Link {
         commands.cmd("PING").cmd("ROLE");
         for value in &self.ask(&commands, patience).await? {
             if let Value::ServerError(error) = value {
-                if error.code() != "NOPERM" {
+                if !is_withheld(error) {
                     return Err(meaning(error));
                 }
             } else if role_of(value) == Some("slave") {
@@ -97,6 +97,19 @@ impl Link {
         }
         Ok(())
     }
+}
+
+/// What servers, services and proxies say of commands that they do not have.
+const WITHHELD: [&str; 4] = ["unknown", "not allowed", "not supported", "unsupported"];
+
+/// Whether a server keeps a command from us, or from everybody. Then calls must show what it would
+/// have told.
+pub(super) fn is_withheld(error: &ServerError) -> bool {
+    let says = |text: &str| {
+        let details = error.details().unwrap_or_default().to_ascii_lowercase();
+        details.contains(text)
+    };
+    error.code() == "NOPERM" || error.code() == "ERR" && WITHHELD.into_iter().any(says)
 }
 
 /// The first word of an answer to `ROLE`.
@@ -126,5 +139,38 @@ pub(super) fn meaning(error: &ServerError) -> StoreError {
         _ if details.contains("SCRIPT KILL") => StoreError::Busy,
         // Servers before 7.0 put the reason behind `ERR Error running script`.
         code => known(code).or(known(details)).unwrap_or(StoreError::Unintelligible),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn withholds(line: &str) -> bool {
+        let value = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap();
+        let Value::ServerError(error) = value else { panic!("{value:?}") };
+        is_withheld(&error)
+    }
+
+    #[test]
+    fn what_is_withheld_is_told_from_what_is_wrong() {
+        for line in [
+            "NOPERM User tide has no permissions to run the 'role' command",
+            "ERR unknown command 'ROLE', with args beginning with: ",
+            "ERR unknown subcommand 'MYID'. Try CLUSTER HELP.",
+            "ERR Unknown subcommand or wrong number of arguments for 'MYID'. Try CLUSTER HELP.",
+            "ERR command is not allowed",
+            "ERR unsupported command 'role'",
+        ] {
+            assert!(withholds(line), "{line}");
+        }
+        for line in [
+            "ERR This instance has cluster support disabled",
+            "ERR Error running script",
+            "NOAUTH Authentication required.",
+            "LOADING Redis is loading the dataset in memory",
+        ] {
+            assert!(!withholds(line), "{line}");
+        }
     }
 }
