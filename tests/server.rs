@@ -404,6 +404,15 @@ fn tidegate(arguments: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[test]
+fn output_that_nobody_reads_on_is_no_error_to_speak_of() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    let output = command.arg("settings").env_clear().stdout(writer).output().unwrap();
+    assert_eq!((output.status.code(), output.stderr), (Some(1), Vec::new()));
+}
+
+#[test]
 fn check_says_what_is_wrong_and_exits_with_1() {
     let folder = tempfile::tempdir().unwrap();
     let good = folder.path().join("good.yaml");
