@@ -312,6 +312,15 @@ async fn limiting_can_be_switched_off_for_a_while_and_ends_by_itself() {
 }
 
 #[tokio::test]
+async fn a_web_page_cannot_switch_limiting_off() {
+    let tidegate = Tidegate::start(&policy(1)).await;
+    let page = [("origin", "http://page.example")];
+    let answer = http::ask(tidegate.admin, "POST", "/shadow?for=1h", &page, "").await;
+    assert_eq!((answer.status, answer.body.as_str()), (403, "not for web pages\n"));
+    assert_eq!(http::get(tidegate.admin, "/shadow", &[]).await.body, "off\n");
+}
+
+#[tokio::test]
 async fn a_hot_bucket_is_named_on_the_admin_port_and_nowhere_else() {
     let tidegate = Tidegate::start(&policy(100)).await;
     for user in ["ann", "bob", "ann", "ann"] {
