@@ -11,6 +11,8 @@ use support::grpc::{Client, Code, DescriptorStatus, peek};
 use support::http::{self, Answer};
 use support::tidegate::Tidegate;
 use support::upstream::Upstream;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
 /// Windows of a year, so that no test sees the end of one.
@@ -112,6 +114,30 @@ async fn requests_pass_up_to_the_limit_and_are_refused_beyond_it() {
 
     let other = scene.as_tenant("initech").await;
     assert_eq!((other.status, other.header("x-ratelimit-limit")), (200, String::new()));
+}
+
+/// The status line of the answer to a tenant whose name is any bytes.
+async fn status_line(server: SocketAddr, tenant: &[u8]) -> String {
+    let mut stream = TcpStream::connect(server).await.unwrap();
+    let head = b"GET / HTTP/1.1\r\nhost: test\r\nconnection: close\r\nx-tenant: ";
+    stream.write_all(&[head.as_slice(), tenant, b"\r\n\r\n"].concat()).await.unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.unwrap();
+    String::from_utf8_lossy(&answer).lines().next().unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn a_header_that_is_no_utf_8_does_not_switch_limits_off() {
+    let policy = "
+domain: example
+descriptors:
+  - key: remote_address
+    rate_limit: { unit: year, requests_per_unit: 1 }
+";
+    let scene = Scene::start("ratelimit.yaml", policy).await;
+    assert_eq!(status_line(scene.envoy.address, b"acme\xff").await, "HTTP/1.1 200 OK");
+    let refused = status_line(scene.envoy.address, b"acme\xff").await;
+    assert_eq!(refused, "HTTP/1.1 429 Too Many Requests");
 }
 
 #[tokio::test]

@@ -72,6 +72,17 @@ async fn a_message_of_5_mb_is_refused_and_the_next_one_answered() {
 }
 
 #[tokio::test]
+async fn a_call_carries_as_many_headers_as_envoy_takes_of_a_client() {
+    let tidegate = Tidegate::start(POLICY).await;
+    let mut client = HealthClient::new(channel(tidegate.grpc).await);
+    let mut call = tonic::Request::new(HealthCheckRequest::default());
+    call.metadata_mut()
+        .insert("tracestate", format!("a={}", "x".repeat(60 << 10)).parse().unwrap());
+    let answer = client.check(call).await.unwrap();
+    assert_eq!(answer.into_inner().status(), ServingStatus::Serving);
+}
+
+#[tokio::test]
 async fn garbage_on_any_port_harms_nobody() {
     let tidegate = Tidegate::start(POLICY).await;
     let noise: Vec<u8> =

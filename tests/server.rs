@@ -302,6 +302,15 @@ async fn limiting_can_be_switched_off_for_a_while_and_ends_by_itself() {
 }
 
 #[tokio::test]
+async fn a_web_page_cannot_switch_limiting_off() {
+    let tidegate = Tidegate::start(&policy(1)).await;
+    let page = [("origin", "http://page.example")];
+    let answer = http::ask(tidegate.admin, "POST", "/shadow?for=1h", &page, "").await;
+    assert_eq!((answer.status, answer.body.as_str()), (403, "not for web pages\n"));
+    assert_eq!(http::get(tidegate.admin, "/shadow", &[]).await.body, "off\n");
+}
+
+#[tokio::test]
 async fn a_hot_bucket_is_named_on_the_admin_port_and_nowhere_else() {
     let tidegate = Tidegate::start(&policy(100)).await;
     for user in ["ann", "bob", "ann", "ann"] {
@@ -391,6 +400,15 @@ fn tidegate(arguments: &[&str]) -> (Option<i32>, String, String) {
         Command::new(env!("CARGO_BIN_EXE_tidegate")).args(arguments).env_clear().output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn output_that_nobody_reads_on_is_no_error_to_speak_of() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    let output = command.arg("settings").env_clear().stdout(writer).output().unwrap();
+    assert_eq!((output.status.code(), output.stderr), (Some(1), Vec::new()));
 }
 
 #[test]

@@ -97,6 +97,13 @@ pub enum Error {
     Io(#[from] io::Error),
 }
 
+impl Error {
+    /// Whether nobody reads the rest of the output, as in `tidegate settings | head`.
+    pub fn is_closed_pipe(&self) -> bool {
+        matches!(self, Self::Io(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
 /// Runs the command that the arguments name. Ends the process itself for `--help` and the like.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<ExitCode, Error> {
     let matches = command().get_matches_from(config_check::translated(arguments)?);

@@ -78,21 +78,23 @@ impl Raw {
         if let RawValue::Text(text) = &self.value { Some(text) } else { None }
     }
 
-    /// How many values a tree has, and how deep it is.
+    /// How many bytes a tree takes, and how deep it is.
     pub(super) fn measure(&self) -> (usize, usize) {
-        let sum = |(n, depth): (usize, usize), child: &Self| {
-            let (more, deeper) = child.measure();
-            (n.saturating_add(more), depth.max(deeper.saturating_add(1)))
+        let own = size_of::<Self>();
+        let (within, depth) = match &self.value {
+            RawValue::List(items) => measure_all(items),
+            RawValue::Map(entries) => {
+                let (keys, _) = measure_all(entries.iter().map(|entry| &entry.key));
+                let (values, depth) = measure_all(entries.iter().map(|entry| &entry.value));
+                (keys.saturating_add(values), depth)
+            }
+            RawValue::Bool(_, text)
+            | RawValue::Integer(_, text)
+            | RawValue::Float(text)
+            | RawValue::Text(text) => (text.len(), 0),
+            RawValue::Null => (0, 0),
         };
-        match &self.value {
-            RawValue::List(items) => items.iter().fold((1, 1), sum),
-            RawValue::Map(entries) => entries.iter().map(|entry| &entry.value).fold((1, 1), sum),
-            RawValue::Null
-            | RawValue::Bool(..)
-            | RawValue::Integer(..)
-            | RawValue::Float(_)
-            | RawValue::Text(_) => (1, 0),
-        }
+        (own.saturating_add(within), depth)
     }
 
     /// Gives it and all in it one place, where its own places mean nothing.
@@ -136,6 +138,13 @@ impl RawEntry {
     pub fn name(&self) -> Option<&str> {
         self.key.text()
     }
+}
+
+/// How many bytes values take together, and how deep a list or mapping of them is.
+fn measure_all<'r>(values: impl IntoIterator<Item = &'r Raw>) -> (usize, usize) {
+    values.into_iter().map(Raw::measure).fold((0, 1), |(bytes, depth), (more, deeper)| {
+        (bytes.saturating_add(more), depth.max(deeper.saturating_add(1)))
+    })
 }
 
 /// A text from a file as messages show it: on one line and not for ever.

@@ -114,6 +114,27 @@ fn tags_decide_what_a_scalar_is() {
     assert_eq!(value("c"), RawValue::Text("7".into()));
 }
 
+#[track_caller]
+fn is_a_bomb(text: &str) {
+    let parsed = yaml::parse(text, Shift::default());
+    assert_eq!(parsed.documents, []);
+    let [(_, fault)] = parsed.faults.as_slice() else { panic!("{:?}", parsed.faults) };
+    assert_eq!(fault, "anchors and aliases up to here make more than 128 MiB of values");
+}
+
+#[test]
+fn anchors_within_anchors_are_bounded() {
+    let (opened, closed) = ("&a [".repeat(100), "]".repeat(100));
+    is_a_bomb(&format!("{opened}{}{closed}", "x,".repeat(50_000)));
+}
+
+#[test]
+fn repeated_texts_and_keys_are_bounded() {
+    let long = "x".repeat(100_000);
+    is_a_bomb(&format!("[&a {long}, {}]", "*a,".repeat(2_000)));
+    is_a_bomb(&format!("[&a {{? {long} : 1}}, {}]", "*a,".repeat(2_000)));
+}
+
 #[test]
 fn lines_end_as_yaml_ends_them() {
     let file = SourceFile::new("a", "one\r\ntwo\rthree\nfour".to_owned());

@@ -33,8 +33,8 @@ pub(super) struct Shift {
 /// bound, which says so in their words.
 const MAX_DEPTH: usize = 160;
 
-/// How many values aliases may make out of others in one file.
-const MAX_COPIES: usize = 4_000_000;
+/// How many MiB of values anchors keep and aliases repeat in one file.
+const MAX_COPIED_MIB: usize = 128;
 
 /// Reads every document of a text.
 pub(super) fn parse(text: &str, shift: Shift) -> Parsed {
@@ -48,7 +48,7 @@ pub(super) fn parse(text: &str, shift: Shift) -> Parsed {
         shift,
         stack: Vec::new(),
         anchors: HashMap::new(),
-        n_copies: 0,
+        copied_bytes: 0,
         parsed: Parsed::default(),
     };
     composer.run()
@@ -61,7 +61,7 @@ struct Composer<'t> {
     stack: Vec<Open>,
     /// What aliases may refer to. `None`: it is still open.
     anchors: HashMap<usize, Option<Raw>>,
-    n_copies: usize,
+    copied_bytes: usize,
     parsed: Parsed,
 }
 
@@ -155,6 +155,7 @@ impl<'t> Composer<'t> {
     /// Puts a value where it belongs: the open list or mapping, or else it is the document.
     fn complete(&mut self, raw: Raw, anchor: usize) -> Result<(), Broken> {
         if anchor != 0 {
+            self.count_copy(raw.place, raw.measure().0)?;
             self.anchors.insert(anchor, Some(raw.clone()));
         }
         match self.stack.last_mut().map(|open| &mut open.values) {
@@ -178,16 +179,23 @@ impl<'t> Composer<'t> {
         let Some(Some(target)) = self.anchors.get(&anchor) else {
             return Err((place, "the alias stands inside of what it refers to".to_owned()));
         };
-        let (n_values, depth) = target.measure();
+        let (bytes, depth) = target.measure();
         self.check_depth(place, depth)?;
-        self.n_copies = self.n_copies.saturating_add(n_values);
-        if self.n_copies > MAX_COPIES {
-            let message = format!("the aliases up to here stand for more than {MAX_COPIES} values");
-            return Err((place, message));
-        }
+        self.count_copy(place, bytes)?;
         let target = self.anchors.get(&anchor).and_then(Option::as_ref);
         let value = target.map_or(RawValue::Null, |target| target.value.clone());
         self.complete(Raw { place, value }, 0)
+    }
+
+    fn count_copy(&mut self, place: Place, bytes: usize) -> Result<(), Broken> {
+        self.copied_bytes = self.copied_bytes.saturating_add(bytes);
+        if self.copied_bytes > MAX_COPIED_MIB << 20 {
+            let message = format!(
+                "anchors and aliases up to here make more than {MAX_COPIED_MIB} MiB of values"
+            );
+            return Err((place, message));
+        }
+        Ok(())
     }
 
     fn check_depth(&self, place: Place, added: usize) -> Result<(), Broken> {

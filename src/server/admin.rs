@@ -7,11 +7,12 @@ use crate::limiter::{BucketView, Hottest, Limiter, dump};
 use crate::settings::LogLevel;
 use crate::store::StoreError;
 use crate::telemetry::logging::LevelSwitch;
-use axum::extract::{Query, State};
+use axum::extract::{Query, Request, State};
+use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use http::StatusCode;
+use http::{StatusCode, header};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -87,7 +88,17 @@ impl Admin {
             .route("/log-level", get(level).post(set_level))
             .route("/shadow", get(shadow::show).post(shadow::turn_on).delete(shadow::turn_off))
             .with_state(self)
+            .layer(middleware::from_fn(without_origin))
     }
+}
+
+/// Browsers say which page sends a request that may change something, and send it to loopback, too:
+/// no page an operator looks at may switch limits off.
+async fn without_origin(request: Request, next: Next) -> Response {
+    if request.headers().contains_key(header::ORIGIN) {
+        return (StatusCode::FORBIDDEN, "not for web pages\n").into_response();
+    }
+    next.run(request).await
 }
 
 impl From<BucketView> for Bucket {

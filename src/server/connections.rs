@@ -49,6 +49,10 @@ const MAX_CONCURRENT_STREAMS: u32 = 4096;
 /// Shared by all calls of a connection.
 const CONNECTION_WINDOW: u32 = 8 << 20;
 
+/// Most bytes of a call's headers. With tracing on, Envoy passes on a client's `tracestate`: what it
+/// takes of a client, 60 KiB, must not fail the call, or it switches limits off.
+const MAX_HEADERS: u32 = 64 << 10;
+
 /// Calls that their caller gave up before they were looked at: an Envoy whose time-outs are short
 /// must not lose its connection when we are slow for a moment.
 const MAX_PENDING_RESETS: usize = 1024;
@@ -135,6 +139,7 @@ impl Connections {
             .keep_alive_interval(PING)
             .keep_alive_timeout(PONG)
             .max_concurrent_streams(MAX_CONCURRENT_STREAMS)
+            .max_header_list_size(MAX_HEADERS)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_pending_accept_reset_streams(MAX_PENDING_RESETS)
             .auto_date_header(false);

@@ -214,11 +214,11 @@ impl RawPolicies {
         Some(Needs { forced: forced?, domain: domain? })
     }
 
-    /// `POLICIES` wins; the folder of `RUNTIME_*` counts if one of those is set.
+    /// `POLICIES` wins if it names something; else the folder of `RUNTIME_*` does if one is set.
     fn paths(&self, set: PathsSet) -> Vec<PathBuf> {
         let named = self.policies.iter().map(|path| path.trim()).filter(|path| !path.is_empty());
         let named: Vec<PathBuf> = named.map(PathBuf::from).collect();
-        if set.runtime && !set.policies {
+        if set.runtime && (named.is_empty() || !set.policies) {
             return vec![
                 Path::new(&self.runtime_root)
                     .join(self.runtime_subdirectory.trim_start_matches('/'))

@@ -155,6 +155,7 @@ fn policies_win_over_the_folder_that_envoyproxy_ratelimit_names() {
         paths(&[("POLICIES", "x.yaml, y"), ("RUNTIME_ROOT", "/data")]),
         [path("x.yaml"), path("y")]
     );
+    assert_eq!(paths(&[("POLICIES", ""), ("RUNTIME_ROOT", "/data")]), [path("/data/config")]);
 }
 
 #[test]
