@@ -42,9 +42,10 @@ impl Decoder for RequestDecoder {
     type Error = Status;
 
     fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Self::Item>, Status> {
-        let bytes = buffer.copy_to_bytes(buffer.remaining());
-        let message = request(&bytes).map_err(|error| Status::internal(error.to_string()))?;
-        Ok(Some(message))
+        // All of a message is in one chunk.
+        let read = request(buffer.chunk()).map_err(|error| Status::internal(error.to_string()));
+        buffer.advance(buffer.remaining());
+        read.map(Some)
     }
 
     fn buffer_settings(&self) -> BufferSettings {
